@@ -1,0 +1,75 @@
+"""State governance for multi-agent Python: contracts, snapshots and a loss ledger.
+
+Everything public is listed here and loaded on first use, so that importing the package, or only its
+contracts, stays cheap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from statepact.__about__ import __version__
+
+if TYPE_CHECKING:
+    from statepact.contracts import Answers, Contract, Limit, Pinned, Sensitive
+    from statepact.errors import StatepactError
+    from statepact.loss import LossReport
+    from statepact.stores import MemoryStore, SqliteStore, Store, open_store
+    from statepact.workflow import Context, Request, Run, Session, UnclaimedFacts, Workflow, open_session
+
+_HOMES = {
+    "Answers": "contracts",
+    "Context": "workflow",
+    "Contract": "contracts",
+    "Limit": "contracts",
+    "LossReport": "loss",
+    "MemoryStore": "stores",
+    "Pinned": "contracts",
+    "Request": "workflow",
+    "Run": "workflow",
+    "Sensitive": "contracts",
+    "Session": "workflow",
+    "SqliteStore": "stores",
+    "StatepactError": "errors",
+    "Store": "stores",
+    "UnclaimedFacts": "workflow",
+    "Workflow": "workflow",
+    "open_session": "workflow",
+    "open_store": "stores",
+}
+
+__all__ = [
+    "Answers",
+    "Context",
+    "Contract",
+    "Limit",
+    "LossReport",
+    "MemoryStore",
+    "Pinned",
+    "Request",
+    "Run",
+    "Sensitive",
+    "Session",
+    "SqliteStore",
+    "StatepactError",
+    "Store",
+    "UnclaimedFacts",
+    "Workflow",
+    "__version__",
+    "open_session",
+    "open_store",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,68 @@
+"""The versioned model of what one step hands on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from statepact.errors import SetupError
+
+_VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})")
+
+
+_NAME = re.compile(r"[\w.\-]{1,100}")
+
+
+class Contract(
+    BaseModel,
+    frozen=True,
+    extra="forbid",
+    strict=True,
+    allow_inf_nan=False,
+    # Values of customers must not reach a log through an exception's text.
+    hide_input_in_errors=True,
+    # Frozen does not reach lists inside, `model_copy(update=)` or `model_construct`; what is
+    # committed is therefore checked again, not trusted because of its type.
+    revalidate_instances="always",
+):
+    """What a step hands on: typed fields, frozen, with a version.
+
+    ```python
+    class Order(Contract, version="1.3"):
+        order_id: str
+        signed: bool
+    ```
+
+    A contract takes no undeclared field and no value of another type (`"7"` is not an integer),
+    and refuses NaN and infinity, which JSON readers turn into "no value". `version` is
+    `major.minor`, "1.0" by default. A reader accepts what was written under the same major version
+    and the same or a newer minor one.
+
+    `name` is what is stored and shown, by default the name of the class; give it when you rename
+    a class whose values are already stored.
+    """
+
+    contract_name: ClassVar[str] = "Contract"
+    contract_version: ClassVar[str] = "1.0"
+
+    def __init_subclass__(cls, *, version: str = "1.0", name: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not _VERSION.fullmatch(version):
+            raise SetupError(
+                f"contract {cls.__name__} has version {version!r}",
+                hint='write it as "major.minor", such as version="1.3"',
+            )
+        if not _NAME.fullmatch(name or cls.__name__):
+            raise SetupError(
+                f"contract {cls.__name__} has name {name!r}",
+                hint="use up to 100 letters, digits, '_', '-' or '.', in any script",
+            )
+        cls.contract_version = version
+        cls.contract_name = name or cls.__name__
+
+
+def label(contract: type[Contract]) -> str:
+    """Return name and version as shown to people: `Order 1.3`."""
+    return f"{contract.contract_name} {contract.contract_version}"

@@ -1,0 +1,100 @@
+"""The facts of a contract: its fields, with what the marks say about them."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from statepact.contracts._contract import Contract, label
+from statepact.contracts._marks import LIMIT, PINNED, SENSITIVE, Answers, Mark, marks_in
+from statepact.errors import SetupError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactField:
+    """One field of a contract, the unit in which loss is counted."""
+
+    contract: type[Contract]
+    name: str
+    pinned: bool = False
+    limit: bool = False
+    sensitive: bool = False
+    links: tuple[Answers, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """`Complaint.problem`, as shown in reports."""
+        return f"{self.contract.contract_name}.{self.name}"
+
+
+@cache
+def fact_fields(contract: type[Contract]) -> tuple[FactField, ...]:
+    """Return the facts of a contract in the order of its fields.
+
+    A mark anywhere inside a field, also in a nested contract, counts for the whole field.
+    Raises `SetupError` if a link names a field that does not exist.
+    """
+    if not contract.__pydantic_complete__:
+        contract.model_rebuild()
+    return tuple(_fact_field(contract, name, info) for name, info in contract.model_fields.items())
+
+
+@cache
+def pinned_fields(contract: type[Contract]) -> tuple[FactField, ...]:
+    """Return the facts of a contract that every later step gets."""
+    return tuple(fact for fact in fact_fields(contract) if fact.pinned)
+
+
+@cache
+def linked_fields(contract: type[Contract]) -> tuple[FactField, ...]:
+    """Return the facts of a contract that answer earlier facts."""
+    return tuple(fact for fact in fact_fields(contract) if fact.links)
+
+
+def _fact_field(contract: type[Contract], name: str, info: FieldInfo) -> FactField:
+    marks = [item for item in info.metadata if isinstance(item, (Mark, Answers))]
+    marks += marks_in(info.annotation)
+    marks += _marks_of_nested(info.annotation, {contract})
+    links = tuple(mark for mark in marks if isinstance(mark, Answers))
+    for link in links:
+        if link.field not in link.contract.model_fields:
+            raise SetupError(
+                f"{label(contract)}.{name} answers {link.contract.__name__}.{link.field}, which does not exist",
+                hint=f"{link.contract.__name__} has: {', '.join(link.contract.model_fields)}",
+            )
+    sensitive = SENSITIVE in marks
+    return FactField(
+        contract=contract,
+        name=name,
+        # Sensitive wins: a pinned value would travel to readers that did not ask for it.
+        pinned=PINNED in marks and not sensitive,
+        limit=LIMIT in marks and not sensitive,
+        sensitive=sensitive,
+        links=links,
+    )
+
+
+def _marks_of_nested(annotation: Any, seen: set[type[BaseModel]]) -> Iterator[Mark]:
+    """Yield the marks (not the links) of models nested anywhere in an annotation."""
+    for model in _models_in(annotation):
+        if model in seen:
+            continue
+        inside = seen | {model}
+        for info in model.model_fields.values():
+            yield from (mark for mark in info.metadata if isinstance(mark, Mark))
+            yield from (mark for mark in marks_in(info.annotation) if isinstance(mark, Mark))
+            yield from _marks_of_nested(info.annotation, inside)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        return
+    for argument in typing.get_args(annotation):
+        yield from _models_in(argument)

@@ -1,0 +1,1 @@
+"""The demo: one after-sales team, several ways of passing state, one model, measured."""

@@ -1,0 +1,232 @@
+"""The record of an entry, without its values: numbers and rules, never names and digests per fact.
+
+A header has about 80 bytes, because that is what keeps a stored step near the size of its payload.
+Names (of runs, steps, branches, contracts) are numbered per session in the order in which the log
+first uses them, and the header that uses a name first spells it out; so a log explains itself and
+needs no table beside it.
+
+Layout: kind, digest, salt, input digest, then unsigned LEB128 numbers: time, run, step, branch, the
+cells (contract, size), the reads (revision, cell, how, mask), how pinned facts arrived, and the new
+names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from statepact.errors import CorruptState
+from statepact.ledger._digest import DIGEST_SIZE, INPUT_DIGEST_SIZE, SALT_SIZE
+
+
+class Kind(IntEnum):
+    """What an entry is. Only commits are readable as state."""
+
+    COMMIT = 1
+    ATTEMPT = 2
+    REFUSAL = 3
+    ERASURE = 4
+    SEAL = 5
+
+
+class Reached(IntEnum):
+    """How a value that a step was given reached it."""
+
+    UNKNOWN = 0
+    """Nobody reported what was sent, so nothing is claimed."""
+
+    ARGUMENT = 1
+    """Handed to the step's code as a value; the step asked no model."""
+
+    SENT = 2
+    """All its facts stood in what the model client sent."""
+
+    PARTLY = 3
+    """Some of its facts did; the mask has a bit for each field, in the order of the contract."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellSize:
+    """A cell inside a commit's payload."""
+
+    contract: str
+    """The contract under which it was written, as `describe` puts it."""
+    size: int
+    """Bytes of the cell as stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A cell that a step was given, and how it reached the step."""
+
+    revision: int
+    cell: int = 0
+    """Number of the cell inside the commit of that revision."""
+    reached: Reached = Reached.UNKNOWN
+    mask: int = 0
+    """For `PARTLY`: bit i is set if field i of the contract was sent."""
+    declared: bool = True
+    """False for a cell whose pinned facts came along although the step did not declare it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Everything about an entry except its values."""
+
+    kind: Kind
+    at: int
+    """Time of the write in milliseconds since 1970, UTC, by the writer's clock."""
+    run: str
+    step: str = ""
+    branch: str = ""
+    salt: bytes = b"\x00" * SALT_SIZE
+    input_digest: bytes = b"\x00" * INPUT_DIGEST_SIZE
+    cells: tuple[CellSize, ...] = ()
+    reads: tuple[Read, ...] = ()
+    digest: bytes = b"\x00" * DIGEST_SIZE
+
+
+class Names:
+    """The names a session has used so far, numbered."""
+
+    __slots__ = ("_by_number", "_numbers")
+
+    def __init__(self) -> None:
+        self._by_number: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def copy(self) -> Names:
+        """Return an independent copy."""
+        other = Names()
+        other._by_number = list(self._by_number)
+        other._numbers = dict(self._numbers)
+        return other
+
+    def add(self, name: str) -> None:
+        """Give the next number to a name."""
+        self._numbers[name] = len(self._by_number)
+        self._by_number.append(name)
+
+    def number(self, name: str) -> int | None:
+        """Return the number of a name, `None` if the log has not used it."""
+        return self._numbers.get(name)
+
+    def name(self, number: int) -> str:
+        """Return the name of a number; raises `CorruptState` if the log never gave it out."""
+        try:
+            return self._by_number[number]
+        except IndexError:
+            raise CorruptState(f"a header names number {number}, which the log never gave out") from None
+
+
+def encode_body(header: Header, names: Names) -> bytes:
+    """Return the header without its digest; names that the log has not used yet are added to `names`."""
+    new: list[str] = []
+
+    def number(name: str) -> int:
+        found = names.number(name)
+        if found is None:
+            found = len(names)
+            names.add(name)
+            new.append(name)
+        return found
+
+    numbers = [header.at, number(header.run), number(header.step), number(header.branch), len(header.cells)]
+    for cell in header.cells:
+        numbers += (number(cell.contract), cell.size)
+    numbers.append(len(header.reads))
+    for read in header.reads:
+        numbers += (read.revision, read.cell, read.reached << 1 | read.declared)
+        if read.reached is Reached.PARTLY:
+            numbers.append(read.mask)
+    numbers.append(len(new))
+    out = bytearray((header.kind,))
+    out += header.salt
+    out += header.input_digest
+    for value in numbers:
+        _put(out, value)
+    for name in new:
+        raw = name.encode()
+        _put(out, len(raw))
+        out += raw
+    return bytes(out)
+
+
+def _put(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+_SALT_AT = 1
+_INPUT_AT = _SALT_AT + SALT_SIZE
+_NUMBERS_AT = _INPUT_AT + INPUT_DIGEST_SIZE
+
+
+def decode_header(stored: bytes, names: Names) -> Header:
+    """Return the header of stored bytes (digest, then body), adding the names it introduces.
+
+    Raises `CorruptState` if the bytes are not a header.
+    """
+    digest, body = stored[:DIGEST_SIZE], stored[DIGEST_SIZE:]
+    try:
+        kind = Kind(body[0])
+        numbers = _Numbers(body, _NUMBERS_AT)
+        at, run, step, branch = (next(numbers) for _ in range(4))
+        cells = [(next(numbers), next(numbers)) for _ in range(next(numbers))]
+        reads = [_read(numbers) for _ in range(next(numbers))]
+        for _ in range(next(numbers)):
+            names.add(numbers.text(next(numbers)))
+        return Header(
+            kind=kind,
+            at=at,
+            run=names.name(run),
+            step=names.name(step),
+            branch=names.name(branch),
+            salt=body[_SALT_AT:_INPUT_AT],
+            input_digest=body[_INPUT_AT:_NUMBERS_AT],
+            cells=tuple(CellSize(names.name(contract), size) for contract, size in cells),
+            reads=tuple(reads),
+            digest=digest,
+        )
+    except (IndexError, ValueError, UnicodeDecodeError) as error:
+        raise CorruptState(f"a header of {len(stored)} bytes cannot be read") from error
+
+
+def _read(numbers: _Numbers) -> Read:
+    revision, cell, how = next(numbers), next(numbers), next(numbers)
+    reached = Reached(how >> 1)
+    mask = next(numbers) if reached is Reached.PARTLY else 0
+    return Read(revision, cell, reached, mask, declared=bool(how & 1))
+
+
+class _Numbers(Iterator[int]):
+    """Reads numbers, and at the end texts, off a header."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+
+    def __next__(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def text(self, size: int) -> str:
+        raw = self._data[self._at : self._at + size]
+        if len(raw) != size:
+            raise IndexError
+        self._at += size
+        return raw.decode()

@@ -1,0 +1,162 @@
+"""What a session's headers say, indexed: runs, cells, and who read what. No values, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from statepact.errors import CorruptState
+from statepact.ledger._described import ContractRecord, described
+from statepact.ledger._header import Header, Kind, Names, decode_header
+from statepact.ledger._key import SessionKey
+
+REQUEST_STEP = "request"
+"""Name of the step that commits what a run was asked. No other step may have it."""
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """One committed output: written once, never changed.
+
+    `stored` holds its bytes once somebody has fetched them; until then only size and place are known.
+    """
+
+    revision: int
+    number: int
+    """Its place inside the commit."""
+    run: str
+    step: str
+    branch: str
+    contract: ContractRecord
+    """The contract under which it was written, as the log remembers it."""
+    offset: int
+    size: int
+    stored: bytes | None = None
+    document: bytes | None = None
+    """The stored bytes with large values put back in."""
+
+    @property
+    def writer(self) -> str:
+        """Step, and branch where there is one, as shown in reports."""
+        return f"{self.step}/{self.branch}" if self.branch else self.step
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One entry of the log: its revision, its header, and the cells it wrote."""
+
+    revision: int
+    header: Header
+    body: bytes
+    """The header as stored, without its digest: what the digest was made from."""
+    cells: tuple[Cell, ...] = ()
+    extra: bytes | None = None
+    """JSON object with reason, usage, marks …; empty for none, `None` if it has not been fetched."""
+
+
+@dataclass(slots=True)
+class RunLog:
+    """The entries of one run."""
+
+    name: str
+    entries: list[Entry] = field(default_factory=list)
+    by_cell: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    """Commits by (step, branch)."""
+    by_contract: dict[str, list[Cell]] = field(default_factory=dict)
+
+    @property
+    def seal(self) -> Entry | None:
+        """The entry that closed the run last, `None` while it is open."""
+        last = self.entries[-1] if self.entries else None
+        return last if last is not None and last.header.kind is Kind.SEAL else None
+
+
+class SessionLog:
+    """The log of one session as far as it has been read. Grows at its end and nowhere else."""
+
+    __slots__ = ("entries", "key", "names", "runs")
+
+    def __init__(self, key: SessionKey) -> None:
+        self.key = key
+        self.names = Names()
+        self.entries: list[Entry] = []
+        self.runs: dict[str, RunLog] = {}
+
+    @property
+    def revision(self) -> int:
+        """Revision of the newest entry, 0 for a session that has none."""
+        return len(self.entries)
+
+    def read(self, revision: int, stored: bytes) -> Entry:
+        """Add the next entry from its stored header."""
+        header = decode_header(stored, self.names)
+        return self.add(revision, header, stored[len(header.digest) :])
+
+    def add(self, revision: int, header: Header, body: bytes) -> Entry:
+        """Add the next entry; its names are already known."""
+        if revision != len(self.entries) + 1:
+            raise CorruptState(
+                f"session {self.key.session!r} has revision {revision} after {len(self.entries)}",
+                hint="entries are missing; run `statepact verify` on the session",
+            )
+        entry = Entry(revision, header, body, tuple(_cells(revision, header)))
+        self.entries.append(entry)
+        run = self.runs.get(header.run)
+        if run is None:
+            run = self.runs[header.run] = RunLog(header.run)
+        run.entries.append(entry)
+        if header.kind is Kind.COMMIT:
+            run.by_cell.setdefault((header.step, header.branch), entry)
+            for cell in entry.cells:
+                run.by_contract.setdefault(cell.contract.name, []).append(cell)
+        return entry
+
+    def cell(self, revision: int, number: int) -> Cell:
+        """Return a cell by its place; raises `CorruptState` if the log has no such cell."""
+        try:
+            return self.entries[revision - 1].cells[number]
+        except IndexError:
+            raise CorruptState(f"cell {number} of revision {revision} is not in the log") from None
+
+
+def _cells(revision: int, header: Header) -> Iterator[Cell]:
+    offset = 0
+    for number, cell in enumerate(header.cells):
+        yield Cell(
+            revision, number, header.run, header.step, header.branch, described(cell.contract), offset, cell.size
+        )
+        offset += cell.size
+
+
+class Snapshot:
+    """What a run could see at one moment: an immutable, lazy view of the log up to a revision.
+
+    Taking one costs nothing and copies nothing, because nothing it points at is ever overwritten.
+    """
+
+    __slots__ = ("_log", "revision", "run")
+
+    def __init__(self, log: SessionLog, run: str, revision: int | None = None) -> None:
+        self._log = log
+        self.run = run
+        self.revision = log.revision if revision is None else revision
+
+    def cells(self, contract_name: str) -> list[Cell]:
+        """Return the cells of one kind of contract in this run, in the order of their commits."""
+        run = self._log.runs.get(self.run)
+        if run is None:
+            return []
+        return [cell for cell in run.by_contract.get(contract_name, ()) if cell.revision <= self.revision]
+
+    def contracts(self) -> list[str]:
+        """Return the names of the contracts that have values, in the order of their first commit."""
+        run = self._log.runs.get(self.run)
+        if run is None:
+            return []
+        return [name for name, cells in run.by_contract.items() if cells[0].revision <= self.revision]
+
+    def commit(self, step: str, branch: str = "") -> Entry | None:
+        """Return what a step has committed in this run, if it has."""
+        run = self._log.runs.get(self.run)
+        entry = run.by_cell.get((step, branch)) if run else None
+        return entry if entry is not None and entry.revision <= self.revision else None

@@ -1,0 +1,27 @@
+"""Loss: what was known, delivered, owed and contradicted, as pure functions of a run's log."""
+
+from __future__ import annotations
+
+from statepact.loss._measure import measure
+from statepact.loss._report import (
+    SIGNS,
+    ChangedId,
+    Delivery,
+    Ledger,
+    LedgerRow,
+    Loss,
+    LossReport,
+    Obligation,
+)
+
+__all__ = [
+    "SIGNS",
+    "ChangedId",
+    "Delivery",
+    "Ledger",
+    "LedgerRow",
+    "Loss",
+    "LossReport",
+    "Obligation",
+    "measure",
+]

@@ -1,0 +1,242 @@
+"""Loss, computed from a run's log alone: no model, no clock, nothing stored for it.
+
+Definitions (`docs/explain/loss.md` says what they cannot show):
+
+- *Delivery*: of the pairs (fact, reader) that a reader was to get and that were known, how many
+  stood in what the reader's model was sent, or were handed to its code.
+- *Obligation*: of the facts that the outcome owes (pinned facts, `covers`, links), how many are
+  proven by their exact value outside a negation or by a link whose values agree.
+- *Contradiction*: linked fields that differ, and identifiers in model outputs that stand nowhere in
+  what the step could know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from statepact.ledger import REQUEST_STEP
+from statepact.ledger._header import Kind, Reached
+from statepact.ledger._view import CellView, EntryView, ReadView, RunView
+from statepact.loss._fact_ledger import fact_ledger
+from statepact.loss._report import ChangedId, Delivery, DeliveryState, Loss, LossReport, Obligation, Standing
+from statepact.meaning import ids_in, stands_in, unknown_ids
+
+
+def measure(run: RunView) -> LossReport:
+    """Return what was lost in a run. A pure function: the same log gives the same report."""
+    commits = [entry for entry in run.commits if entry.step != REQUEST_STEP]
+    deliveries = [delivery for entry in commits for delivery in _deliveries(entry)]
+    obligations = list(_obligations(commits))
+    changed, ids = _changed_ids(run, commits)
+    reads = [read for entry in commits for read in entry.reads if _counts(read)]
+    unclaimed = tuple(_unclaimed(commits))
+    losses = (
+        *_lost_deliveries(commits),
+        *_lost_in_conflict(run),
+        *_lost_obligations(obligations, deliveries),
+        *(Loss(item.id, "semantic", item.step, _id_cause(item)) for item in changed),
+    )
+    return LossReport(
+        owner=run.owner,
+        session=run.session,
+        run=run.run,
+        workflow=run.workflow,
+        status=run.status,
+        steps=len(commits),
+        deliveries=tuple(deliveries),
+        obligations=tuple(obligations),
+        links_checked=sum(len(entry.extra.get("links", {})) for entry in commits),
+        ids_checked=ids,
+        changed_ids=tuple(changed),
+        unclaimed=unclaimed,
+        handoffs=len(reads),
+        checked_handoffs=sum(read.reached is not Reached.UNKNOWN for read in reads),
+        losses=losses,
+        ledger=fact_ledger(commits, obligations),
+    )
+
+
+# -- delivery --------------------------------------------------------------------------------------
+
+
+def _counts(read: ReadView) -> bool:
+    """The words of the request are not facts of a contract: they are shown to every step anyway."""
+    return not (read.cell.step == REQUEST_STEP and read.cell.contract.name == "Request")
+
+
+def _deliveries(entry: EntryView) -> Iterator[Delivery]:
+    for read in entry.reads:
+        if not _counts(read):
+            continue
+        for number, field in enumerate(read.cell.contract.fields):
+            if not read.declared and not field.pinned:
+                continue
+            if field.name in read.cell.values:
+                fact = f"{read.cell.contract.name}.{field.name}"
+                yield Delivery(fact, read.cell.writer, entry.writer, _state(read.has(number)))
+
+
+def _state(has: bool | None) -> DeliveryState:
+    return "unchecked" if has is None else "delivered" if has else "lost"
+
+
+def _lost_deliveries(commits: list[EntryView]) -> Iterator[Loss]:
+    for entry in commits:
+        shown = entry.extra.get("pinned_shown")
+        for delivery in _deliveries(entry):
+            if delivery.state != "lost":
+                continue
+            if entry.extra.get("own_prompt"):
+                yield Loss(delivery.fact, "role", entry.writer, f"not in what {entry.writer} sent to its model")
+            elif shown:
+                cause = f"cut before {entry.writer}: {shown[0]} of {shown[1]} pinned values shown"
+                yield Loss(delivery.fact, "time", entry.writer, cause)
+            else:
+                yield Loss(delivery.fact, "time", entry.writer, f"cut on the way to the model of {entry.writer}")
+
+
+def _lost_in_conflict(run: RunView) -> Iterator[Loss]:
+    for entry in run.entries:
+        if entry.kind is Kind.ATTEMPT and entry.extra.get("error") == "ERR_CONFLICTING_VALUES":
+            contract = str(entry.extra.get("contract", "")).partition(" ")[0]
+            writers = ", ".join(map(str, entry.extra.get("writers", ())))
+            for field in entry.extra.get("fields", ()):
+                yield Loss(f"{contract}.{field}", "lifecycle", entry.step, f"{writers} wrote different values")
+
+
+def _unclaimed(commits: list[EntryView]) -> Iterator[str]:
+    """Facts of steps before the outcome that no later step declared and that are not pinned."""
+    read = {(r.cell.revision, r.cell.number) for entry in commits for r in entry.reads if r.declared}
+    outcome = set(map(id, _outcome(commits)))
+    for entry in commits:
+        if id(entry) in outcome:
+            continue
+        for cell in entry.cells:
+            if (cell.revision, cell.number) not in read:
+                yield from (f"{cell.contract.name}.{f.name}" for f in cell.contract.fields if not f.pinned)
+
+
+# -- obligation ------------------------------------------------------------------------------------
+
+
+def _outcome(commits: list[EntryView]) -> list[EntryView]:
+    """The commits that nobody read and that came last: what the run was for."""
+    read = {r.cell.revision for entry in commits for r in entry.reads if r.declared}
+    last = [entry for entry in commits if entry.cells]
+    if not last:
+        return []
+    final = last[-1]
+    names = {cell.contract.name for cell in final.cells}
+    return [
+        entry
+        for entry in last
+        if entry is final or (entry.revision not in read and names & {cell.contract.name for cell in entry.cells})
+    ]
+
+
+def _obligations(commits: list[EntryView]) -> Iterator[Obligation]:
+    yield from _links(commits)
+    outcome = _outcome(commits)
+    if not outcome:
+        return
+    linked = {name.partition("=")[2] for entry in outcome for name in entry.extra.get("links", {})}
+    for fact, value in _owed(commits, outcome).items():
+        if fact not in linked:
+            standing, where = _standing(value, outcome)
+            yield Obligation(fact, outcome[-1].writer, standing, where)
+
+
+def _links(commits: list[EntryView]) -> Iterator[Obligation]:
+    for entry in commits:
+        for name, agrees in entry.extra.get("links", {}).items():
+            field, _, fact = name.partition("=")
+            where = next((f"{c.contract.name}.{field}" for c in entry.cells if field in c.values), field)
+            yield Obligation(fact, entry.writer, "proven" if agrees else "contradicted", where)
+
+
+def _owed(commits: list[EntryView], outcome: list[EntryView]) -> Mapping[str, Any]:
+    """Pinned facts (not limits, which are obeyed and not repeated) and what the outcome `covers`."""
+    covers = {str(fact) for entry in outcome for fact in entry.extra.get("covers", ())}
+    final = set(map(id, outcome))
+    owed: dict[str, Any] = {}
+    for entry in commits:
+        if id(entry) in final:
+            continue
+        for cell in entry.cells:
+            for field in cell.contract.fields:
+                fact = f"{cell.contract.name}.{field.name}"
+                pinned = field.pinned and not field.limit
+                if (pinned or fact in covers) and cell.values.get(field.name) not in (None, "", [], {}):
+                    owed[fact] = cell.values[field.name]
+    return owed
+
+
+def _standing(value: Any, outcome: list[EntryView]) -> tuple[Standing, str]:
+    for entry in outcome:
+        for cell in entry.cells:
+            for name, answer in cell.values.items():
+                if answer == value and type(answer) is type(value):
+                    return "proven", f"{cell.contract.name}.{name}"
+                found = stands_in(value, text_of(answer)) if not isinstance(answer, (bool, int, float)) else None
+                if found is not None and not found.negated:
+                    return "proven", f"{cell.contract.name}.{name}"
+    return "open", ""
+
+
+def text_of(value: Any) -> str:
+    """Return all strings inside a JSON value, one a line."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return "\n".join(filter(None, map(text_of, value.values())))
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(text_of, value)))
+    return ""
+
+
+def _lost_obligations(obligations: list[Obligation], deliveries: list[Delivery]) -> Iterator[Loss]:
+    arrived = {(d.fact, d.reader): d.state for d in deliveries}
+    for item in obligations:
+        if item.standing == "contradicted":
+            yield Loss(item.fact, "semantic", item.owed_by, f"{item.where} says something else")
+        elif item.standing == "open":
+            state = arrived.get((item.fact, item.owed_by))
+            if state == "lost":
+                continue  # its delivery is the loss; counting it twice would move the place
+            before = f"delivered to {item.owed_by}" if state == "delivered" else f"{item.owed_by} owes it"
+            yield Loss(item.fact, "semantic", item.owed_by, f"{before}, not dealt with in its output")
+
+
+# -- contradiction ---------------------------------------------------------------------------------
+
+
+def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId], int]:
+    """Identifiers in outputs of steps that asked a model, against everything committed before."""
+    known = [orjson.dumps(cell.values).decode() for entry in run.commits[:1] for cell in entry.cells]
+    if run.commits and run.commits[0].step != REQUEST_STEP:
+        known = []
+    changed: list[ChangedId] = []
+    checked = 0
+    for entry in commits:
+        for cell in entry.cells:
+            if "usage" in entry.extra or "own_prompt" in entry.extra:
+                text = _open_text(cell)
+                checked += len({span.text for span in ids_in(text)})
+                changed += [
+                    ChangedId(item.id, entry.writer, item.kind, item.nearest or "") for item in unknown_ids(text, known)
+                ]
+        known += [text_of(dict(cell.values)) for cell in entry.cells]
+    return changed, checked
+
+
+def _open_text(cell: CellView) -> str:
+    return text_of({field.name: cell.values.get(field.name) for field in cell.contract.fields if not field.sensitive})
+
+
+def _id_cause(item: ChangedId) -> str:
+    if item.nearest:
+        return f"{item.kind} identifier, the nearest known one is {item.nearest}"
+    return "this identifier stands nowhere in the run before"

@@ -1,0 +1,31 @@
+"""Where logs live. Names are loaded on first use, so that a store nobody opens costs nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from statepact.stores._base import NewEntry, SessionInfo, Store, StoredHeader
+    from statepact.stores._memory import MemoryStore
+    from statepact.stores._sqlite import SqliteStore
+    from statepact.stores._urls import open_store
+
+_HOMES = {
+    "MemoryStore": "_memory",
+    "NewEntry": "_base",
+    "SessionInfo": "_base",
+    "SqliteStore": "_sqlite",
+    "Store": "_base",
+    "StoredHeader": "_base",
+    "open_store": "_urls",
+}
+
+__all__ = ["MemoryStore", "NewEntry", "SessionInfo", "SqliteStore", "Store", "StoredHeader", "open_store"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

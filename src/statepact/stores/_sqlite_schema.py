@@ -1,0 +1,124 @@
+"""The tables of the SQLite store, how they come to be, and what SQLite's errors mean to us.
+
+Layout, and why it is this one (measured, `docs/explain/decisions.md`):
+
+- `entry` is an ordinary rowid table with one index of two integers. Text keys, or a table WITHOUT
+  ROWID, write about twice as much per step.
+- `header` holds the headers apart from the payloads, under the same rowid. A page holds four
+  payloads of 1 KB; 90 bytes more in the same row leave room for three, a third more disk.
+- `unique(session, revision)` is the fence between processes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from statepact.errors import (
+    CorruptState,
+    StatepactError,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreTimeout,
+    StoreTooNew,
+    StoreUnavailable,
+)
+
+APPLICATION_ID = 0x73706163
+"""Marks the file as ours ("spac"), so that no other program's database is ever written to."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "create table owner(id integer primary key, name text not null unique)",
+        "create table session(id integer primary key, owner integer not null, name text not null, unique(owner, name))",
+        "create table entry(id integer primary key, session integer not null, revision integer not null, payload blob)",
+        "create unique index entry_place on entry(session, revision)",
+        "create table header(id integer primary key, bytes blob not null)",
+        "create table block(id integer primary key, owner integer not null, address blob not null, bytes blob)",
+        "create unique index block_address on block(owner, address)",
+    ),
+)
+"""Statements of each schema version, forward only. A released version is never edited."""
+
+
+def connect(path: Path, *, read_only: bool, full: bool) -> sqlite3.Connection:
+    """Open a connection in autocommit mode, ready for use from any one thread at a time."""
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    db = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64)
+    if not read_only:
+        db.execute("pragma journal_mode=wal").fetchone()
+        db.execute(f"pragma synchronous={'full' if full else 'normal'}")
+    return db
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Bring the tables to the newest version, under SQLite's write lock.
+
+    Raises `StoreTooNew` for a file of a newer library and `StoreUnavailable` for a database that
+    is not ours.
+    """
+    if _version(db) == len(MIGRATIONS):
+        return
+    db.execute("begin immediate")
+    try:
+        version = _version(db)
+        if version > len(MIGRATIONS):
+            raise StoreTooNew(
+                f"{path} has schema {version}, this version of statepact knows {len(MIGRATIONS)}",
+                hint="update statepact; the file is unchanged",
+            )
+        if version == 0 and db.execute("select count(*) from sqlite_master").fetchone()[0]:
+            raise StoreUnavailable(
+                f"{path} is a database of another program", hint="name another file; this one is unchanged"
+            )
+        for statements in MIGRATIONS[version:]:
+            for statement in statements:
+                db.execute(statement)
+        db.execute(f"pragma application_id={APPLICATION_ID}")
+        db.execute(f"pragma user_version={len(MIGRATIONS)}")
+        db.execute("commit")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise
+
+
+def check_readable(db: sqlite3.Connection, path: Path) -> None:
+    """Raise unless the open database is ours and of a version we can read."""
+    version = _version(db)
+    if version > len(MIGRATIONS):
+        raise StoreTooNew(f"{path} has schema {version}, this version of statepact knows {len(MIGRATIONS)}")
+    if version == 0:
+        raise StoreUnavailable(f"{path} holds no statepact state", hint="check the path")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    if db.execute("pragma application_id").fetchone()[0] != APPLICATION_ID:
+        return 0
+    version: int = db.execute("pragma user_version").fetchone()[0]
+    return version
+
+
+def explain(error: sqlite3.Error, path: Path) -> StatepactError:
+    """Return the error a user sees for an error of SQLite."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"no room left for {path}; the commit was not kept", hint="free disk space and run again")
+    if code == sqlite3.SQLITE_READONLY:
+        return StoreReadOnly(f"{path} is read-only", hint="make the file and its folder writable, or name another file")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreTimeout(
+            f"{path} is locked by another process; the commit was not kept",
+            hint="close the program that holds a transaction open, or raise lock_timeout",
+        )
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return CorruptState(
+            f"{path} is damaged or is not an SQLite database",
+            hint="restore it from a backup; nothing was written to it",
+        )
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreUnavailable(f"{path} cannot be opened", hint="check that the folder exists and is writable")
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreError(f"reading or writing {path} failed; the commit was not kept", hint="check the disk")
+    return StoreError(f"SQLite refused an operation on {path}: {error}")

@@ -1,0 +1,46 @@
+"""Steps wired by their types, and single steps for scripts. Names are loaded on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from statepact.workflow._context import Context
+    from statepact.workflow._reach import UnclaimedFacts, Wiring
+    from statepact.workflow._request import Request
+    from statepact.workflow._run import Run
+    from statepact.workflow._runner import StepOutcome
+    from statepact.workflow._session import Session, open_session
+    from statepact.workflow._workflow import Workflow
+
+_HOMES = {
+    "Context": "_context",
+    "Request": "_request",
+    "Run": "_run",
+    "Session": "_session",
+    "StepOutcome": "_runner",
+    "UnclaimedFacts": "_reach",
+    "Wiring": "_reach",
+    "Workflow": "_workflow",
+    "open_session": "_session",
+}
+
+__all__ = [
+    "Context",
+    "Request",
+    "Run",
+    "Session",
+    "StepOutcome",
+    "UnclaimedFacts",
+    "Wiring",
+    "Workflow",
+    "open_session",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

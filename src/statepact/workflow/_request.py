@@ -1,0 +1,31 @@
+"""What a run is asked, when it is asked in words."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from statepact.contracts import Contract, validate
+from statepact.errors import TooLarge
+
+LARGEST_REQUEST = 1_000_000
+"""Most characters of a request. Longer texts belong into a field of a contract, where a step can
+read what it needs; the request is shown to every step."""
+
+
+class Request(Contract, version="1.0"):
+    """The words a run was started with. A step reads them with a parameter of this type."""
+
+    text: Annotated[str, Field(min_length=1, pattern=r"\S")] | None = None
+    """`None` if the run was started without words."""
+
+
+def request_of(text: str | None) -> Request:
+    """Return the request of a text. Raises `TooLarge`, and `ContractViolation` for an empty one."""
+    if text is not None and len(text) > LARGEST_REQUEST:
+        raise TooLarge(
+            f"the request has {len(text):,} characters, {LARGEST_REQUEST:,} is the most",
+            hint="pass long texts in a field of a contract: Workflow(..., takes=YourContract)",
+        )
+    return validate(Request, {"text": text}, side="the request")

@@ -1,0 +1,357 @@
+"""One run on an open log, and one step inside it: read, show, check, commit.
+
+Everything that runs steps is built on these two classes: `Workflow` with its wiring, and
+`session.step(...)` for scripts that keep their own control flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import orjson
+
+from statepact.contracts import Contract, check_version, linked_fields, validate
+from statepact.errors import (
+    ConflictingValues,
+    MissingInput,
+    StepFailed,
+    StepIdReused,
+)
+from statepact.ledger import REQUEST_STEP, Cell, Entry, Snapshot, check_name
+from statepact.ledger._blocks import Parts, take_apart
+from statepact.ledger._codec import decode, encode, encode_clean
+from statepact.ledger._described import describe
+from statepact.ledger._digest import input_digest, leaf_digest
+from statepact.ledger._header import Kind, Reached, Read
+from statepact.ledger._mountain import Mountain
+from statepact.models._base import Prompt, Reply, Usage
+from statepact.stores._open_log import Draft, OpenLog
+from statepact.workflow._clock import SYSTEM_CLOCK, Clock
+from statepact.workflow._render import Item, mark_sent, neutral, prompt_of, show, within_pinned_budget
+from statepact.workflow._request import Request, request_of
+from statepact.workflow._wiring import Input, Wanted
+
+C = TypeVar("C", bound=Contract)
+
+
+class RunScope:
+    """A run on an open log: its request, its snapshots, its end."""
+
+    def __init__(self, log: OpenLog, run: str, *, clock: Clock = SYSTEM_CLOCK, budget: int | None = None) -> None:
+        self.log = log
+        self.run = check_name(run, what="run")
+        self.clock = clock
+        self.budget = budget
+        self.request = ""
+        """What the run was asked, as text; empty if nothing was."""
+        self.contracts: dict[str, type[Contract]] = {}
+        """Contracts of this code by the name under which they are stored."""
+        self.usage = Usage(estimated=False)
+
+    async def start(self, request: str | Contract | None, *, workflow: str = "") -> None:
+        """Commit the request; a run that already has one must get the same one, or `None`.
+
+        Raises `StepIdReused` if the run was started with another request.
+        """
+        if (entry := self.snapshot().commit(REQUEST_STEP)) is not None:
+            await self._check_same_request(entry, request)
+            return
+        value = request if isinstance(request, Contract) else request_of(request)
+        step = StepScope(self, REQUEST_STEP, ())
+        step.extra["workflow"] = workflow or None
+        entry = await step.commit([value])
+        self._remember_request(type(value), entry.cells[0])
+
+    async def _check_same_request(self, entry: Entry, request: str | Contract | None) -> None:
+        cell = entry.cells[0]
+        await self.log.fetch([cell])
+        asked = request if isinstance(request, Contract) or request is None else request_of(request)
+        if asked is not None and encode(asked) != cell.document:
+            raise StepIdReused(
+                f"run {self.run!r} was started with another request",
+                hint="use another id for another request, or resume the run without one",
+            )
+        self._remember_request(Request if cell.contract.name == Request.contract_name else None, cell)
+
+    def _remember_request(self, contract: type[Contract] | None, cell: Cell) -> None:
+        if contract is Request:
+            self.request = value_of(cell, Request).text or ""
+        else:
+            self.request = (cell.document or b"").decode()
+
+    def snapshot(self) -> Snapshot:
+        """Return what the run can see now."""
+        return Snapshot(self.log.log, self.run)
+
+    async def close(self, status: str) -> None:
+        """Seal the log at the end of the run, with the head over everything up to here."""
+        mountain = Mountain(entry.header.digest for entry in self.log.log.entries)
+        seal = {"status": status, "size": mountain.size, "head": mountain.root().hex()}
+        await self.note(Kind.SEAL, "", seal)
+
+    async def note(self, kind: Kind, step: str, record: Mapping[str, Any]) -> None:
+        """Append an entry that is not state: a failed attempt, a refusal, a seal."""
+        extra = orjson.dumps({key: value for key, value in record.items() if value})
+        await self.log.append(Draft(kind=kind, at=self.clock.now(), run=self.run, step=step, extra=extra))
+
+
+class StepScope:
+    """One turn of one step: what it reads, what its model was sent, what it commits."""
+
+    def __init__(self, run: RunScope, name: str, inputs: Sequence[Input], *, branch: str = "") -> None:
+        self.run = run
+        self.name = name
+        self.branch = branch
+        self.inputs = inputs
+        self.extra: dict[str, Any] = {}
+        """What is recorded beside the output; empty values are left out."""
+        self.asked = False
+        self.used = False
+        """True once the caller has taken a value out of the scope."""
+        self._items: list[Item] = []
+        self._pinned: list[Item] = []
+        self._cells: dict[type[Contract], list[Cell]] = {}
+        self._digest = b"\x00" * 16
+        self._usage = Usage(estimated=False)
+        for wire in inputs:
+            run.contracts[wire.contract.contract_name] = wire.contract
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Read the declared inputs. Raises `MissingInput`, `ConflictingValues`, `VersionMismatch`."""
+        snapshot = self.run.snapshot()
+        chosen: list[Cell] = []
+        for wire in self.inputs:
+            cells = snapshot.cells(wire.contract.contract_name)
+            for cell in cells:
+                check_version(wire.contract, cell.contract.version)
+            self._cells[wire.contract] = cells
+            chosen += cells
+        await self.run.log.fetch(chosen)
+        missing = []
+        for wire in self.inputs:
+            cells = self._cells[wire.contract]
+            if not cells and wire.wanted is Wanted.ONE:
+                missing.append(wire.contract.contract_name)
+            if len(cells) > 1 and wire.wanted is not Wanted.ALL:
+                _refuse_conflict(cells)
+        if missing:
+            raise MissingInput(
+                f"step {self.name!r} did not run: {', '.join(missing)} has no committed value in this run",
+                hint="the step that returns it must have committed first",
+            )
+        self._items = [Item(cell, declared=True) for cell in chosen]
+        self._digest = input_digest(self.run.run, self.name, self.branch, map(self._leaf, chosen))
+
+    def _leaf(self, cell: Cell) -> bytes:
+        salt = self.run.log.log.entries[cell.revision - 1].header.salt
+        return leaf_digest(salt, cell.number, cell.stored or b"")
+
+    def value(self, wire: Input) -> Any:
+        """Return what a wire carries: one value, `None`, or a list."""
+        self.used = True
+        values = [value_of(cell, wire.contract) for cell in self._cells[wire.contract]]
+        if wire.wanted is Wanted.ALL:
+            return values
+        return values[0] if values else None
+
+    async def earlier(self, contract: type[C]) -> list[C]:
+        """Return the values of a kind that other runs of the session had committed before this one began."""
+        log = self.run.log.log
+        ours = log.runs[self.run.run].entries[0].revision if self.run.run in log.runs else log.revision + 1
+        cells = [
+            cell
+            for name, run in log.runs.items()
+            if name != self.run.run
+            for cell in run.by_contract.get(contract.contract_name, ())
+            if cell.revision < ours
+        ]
+        await self.run.log.fetch(cells)
+        return [value_of(cell, contract) for cell in cells]
+
+    async def stored(self) -> Entry | None:
+        """Return what this step has already committed from the same inputs, with its values loaded.
+
+        Raises `StepIdReused` if it committed from other inputs.
+        """
+        entry = self.run.snapshot().commit(self.name, self.branch)
+        if entry is None:
+            return None
+        if entry.header.input_digest != self._digest:
+            raise StepIdReused(
+                f"step {self.name!r} of run {self.run.run!r} has already committed a result for other inputs",
+                hint="give a repeated step its own branch name, or start a new run",
+            )
+        await self.run.log.fetch(entry.cells)
+        return entry
+
+    # -- showing ---------------------------------------------------------------------------------
+
+    async def prompt(self, instruction: str, fields: Iterable[str] = (), *, budget: int | None = None) -> Prompt:
+        """Return the baton and the instruction as a prompt. Raises `ContextTooLarge`."""
+        if not self.asked:
+            await self._load_pinned()
+            for item in self._items:
+                if item.cell.step == REQUEST_STEP:
+                    item.text = neutral(self.run.request)
+                else:
+                    show(item)
+            self.asked = True
+        return prompt_of(
+            self.run.request,
+            [*self._pinned, *(item for item in self._items if item.cell.step != REQUEST_STEP)],
+            instruction,
+            fields=fields,
+            budget=budget or self.run.budget,
+            step=self.name,
+        )
+
+    async def _load_pinned(self) -> None:
+        """Collect the pinned facts of the run that this step did not declare."""
+        snapshot = self.run.snapshot()
+        declared = {wire.contract.contract_name for wire in self.inputs}
+        items: list[Item] = []
+        for name in snapshot.contracts():
+            if name in declared:
+                continue
+            for cell in snapshot.cells(name):
+                if cell.step == REQUEST_STEP:
+                    continue
+                limits = tuple(field.name for field in cell.contract.fields if field.limit)
+                others = tuple(field.name for field in cell.contract.pinned if not field.limit)
+                items += [Item(cell, False, limits, limit=True)] if limits else []
+                items += [Item(cell, False, others)] if others else []
+        await self.run.log.fetch(item.cell for item in items)
+        for item in items:
+            show(item)
+        items.sort(key=lambda item: not item.limit)
+        self._pinned = within_pinned_budget(items)
+        if len(self._pinned) < len(items):
+            self.extra["pinned_shown"] = [len(self._pinned), len(items)]
+            shown = {id(item) for item in self._pinned}
+            self._cut = [item for item in items if id(item) not in shown]
+
+    _cut: Sequence[Item] = ()
+
+    def sent(self, text: str) -> None:
+        """Note what a model was really sent: delivery is measured on it."""
+        mark_sent(self._pinned, text)
+        mark_sent(self._items, text)
+        self.used = True
+
+    def replied(self, reply: Reply) -> None:
+        """Note a model's reply: what was sent for it, and what it cost."""
+        self.sent(reply.sent)
+        self._usage += reply.usage
+        self.run.usage += reply.usage
+        calls = self.extra.get("usage", {}).get("calls", 0) + 1
+        self.extra["usage"] = {
+            "calls": calls,
+            "input": self._usage.input_tokens,
+            "output": self._usage.output_tokens,
+            "estimated": self._usage.estimated,
+            "model": reply.model,
+        }
+
+    # -- committing ------------------------------------------------------------------------------
+
+    async def commit(self, values: Sequence[Contract]) -> Entry:
+        """Check and commit the outputs, all or none. Returns the entry, the stored one for a repeat.
+
+        Raises `ContractViolation`, `NotExact`, `StepIdReused`, `StoreError`.
+        """
+        side = f"step {self.name!r} returned an output that"
+        documents = []
+        links: dict[str, bool] = {}
+        for value in values:
+            contract = type(value)
+            if not isinstance(value, Contract):
+                raise StepFailed(
+                    f"step {self.name!r} committed {contract.__name__}, which is no contract",
+                    hint="commit instances of Contract subclasses",
+                )
+            self.run.contracts[contract.contract_name] = contract
+            checked = validate(contract, value, side=side)
+            documents.append((describe(contract), self._document(checked)))
+            await self._check_links(checked, links)
+        if links:
+            self.extra["links"] = links
+        draft = Draft(
+            at=self.run.clock.now(),
+            run=self.run.run,
+            step=self.name,
+            branch=self.branch,
+            input_digest=self._digest,
+            documents=documents,
+            reads=tuple(self._reads()),
+            extra=self._extra(),
+        )
+        return await self.run.log.append(draft)
+
+    def _document(self, value: Contract) -> Parts:
+        document, cleaned = encode_clean(value)
+        if cleaned:
+            name = type(value).contract_name
+            self.extra["cleaned"] = [*self.extra.get("cleaned", ()), *(f"{name}.{path}" for path in cleaned)]
+        return take_apart(self.run.log.key.owner, document)
+
+    def _extra(self) -> bytes:
+        if not self.extra:
+            return b""
+        kept = {key: value for key, value in self.extra.items() if value not in (None, "", [], {})}
+        return orjson.dumps(kept) if kept else b""
+
+    def _reads(self) -> Iterable[Read]:
+        for item in self._items:
+            yield self._read(item, declared=True)
+        if self.asked:
+            for item in (*self._pinned, *self._cut):
+                yield self._read(item, declared=False)
+
+    def _read(self, item: Item, *, declared: bool) -> Read:
+        cell = item.cell
+        if not self.asked:
+            reached = Reached.ARGUMENT if self.used else Reached.UNKNOWN
+            return Read(cell.revision, cell.number, reached, 0, declared)
+        if not self.used:
+            return Read(cell.revision, cell.number, Reached.UNKNOWN, 0, declared)
+        if item.whole and not item.fields:
+            return Read(cell.revision, cell.number, Reached.SENT, 0, declared)
+        mask = item.mask
+        if item.whole:
+            for number, field in enumerate(cell.contract.fields):
+                mask |= (field.name in item.fields) << number
+        return Read(cell.revision, cell.number, Reached.PARTLY, mask, declared)
+
+    async def _check_links(self, value: Contract, links: dict[str, bool]) -> None:
+        """Compare linked fields with the facts they answer, as far as the run has them."""
+        for fact in linked_fields(type(value)):
+            for link in fact.links:
+                cells = self.run.snapshot().cells(link.contract.contract_name)[-1:]
+                if not cells:
+                    continue
+                await self.run.log.fetch(cells)
+                earlier = getattr(value_of(cells[0], link.contract), link.field)
+                if earlier is None:
+                    continue  # there is nothing to answer
+                name = f"{fact.name}={link.contract.contract_name}.{link.field}"
+                links[name] = link.holds(earlier, getattr(value, fact.name))
+
+
+def value_of(cell: Cell, contract: type[C]) -> C:
+    """Return the value of a fetched cell, a fresh object each time: nobody can change what others see."""
+    return decode(contract, cell.document or b"")
+
+
+def _refuse_conflict(cells: Sequence[Cell]) -> None:
+    """Raise `ConflictingValues` unless all cells hold the same bytes."""
+    documents = [orjson.loads(cell.document or b"{}") for cell in cells]
+    differing = [
+        field.name
+        for field in cells[0].contract.fields
+        if any(document.get(field.name) != documents[0].get(field.name) for document in documents)
+    ]
+    if differing:
+        raise ConflictingValues(cells[0].contract.label, writers=[cell.writer for cell in cells], fields=differing)

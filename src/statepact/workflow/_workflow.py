@@ -1,0 +1,285 @@
+"""Steps wired by their types."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Coroutine, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from statepact.contracts import Contract, is_contract
+from statepact.errors import SetupError, UnknownRun
+from statepact.ledger import DEFAULT_OWNER, REQUEST_STEP, check_name, session_key
+from statepact.stores._base import Store
+from statepact.stores._open_log import OpenLog
+from statepact.workflow._clock import SYSTEM_CLOCK, Clock
+from statepact.workflow._context import AskFunction, as_model
+from statepact.workflow._reach import UnclaimedFacts, Wiring, wiring
+from statepact.workflow._request import Request
+from statepact.workflow._run import Run
+from statepact.workflow._runner import Runner
+from statepact.workflow._scope import RunScope
+from statepact.workflow._step import Fallback, Step, StepRules, checked_rules
+from statepact.workflow._store_choice import chosen_store
+from statepact.workflow._wiring import Body, wires_of
+
+if TYPE_CHECKING:
+    from statepact.models._base import Model
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Workflow:
+    """Steps that pass contracts to each other; their signatures are the wiring.
+
+    ```python
+    after_sales = Workflow("after-sales")
+
+    @after_sales.step
+    async def understand(ctx: Context) -> Complaint: ...
+
+    @after_sales.step
+    async def answer(ctx: Context, complaint: Complaint) -> Reply: ...
+    ```
+
+    `store` is where its runs are kept: a `Store`, a URL such as `sqlite:///state.db`, or `None` for
+    the memory of this process. `takes` is the contract that a run is asked with; by default it is
+    asked in words (`Request`). `results` are the contracts that are the outcome, by default what the
+    last step returns that no other step reads. `budget` is the most tokens of a prompt, `None` for
+    no bound.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: Store | str | None = None,
+        takes: type[Contract] = Request,
+        results: Sequence[type[Contract]] | None = None,
+        budget: int | None = None,
+    ) -> None:
+        self.name = check_name(name, what="workflow")
+        if not is_contract(takes):
+            raise SetupError(f"workflow {name!r} takes {takes!r}, which is no contract")
+        self._store = store
+        self._takes = takes
+        self._results = results
+        self._budget = budget
+        self._defined: dict[str, tuple[Body, StepRules, FrameType | None]] = {}
+        self._wiring: Wiring | None = None
+        self._memory: Store | None = None
+
+    # -- defining --------------------------------------------------------------------------------
+
+    @overload
+    def step(self, body: F, /) -> F: ...
+
+    @overload
+    def step(
+        self,
+        *,
+        name: str | None = None,
+        timeout: float | None = None,
+        retries: int = 0,
+        fallback: Fallback | None = None,
+        covers: Sequence[tuple[type[Contract], str]] = (),
+        budget: int | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def step(
+        self,
+        body: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        timeout: float | None = None,
+        retries: int = 0,
+        fallback: Fallback | None = None,
+        covers: Sequence[tuple[type[Contract], str]] = (),
+        budget: int | None = None,
+    ) -> Any:
+        """Add a function as a step. It stays an ordinary function that you can call and test.
+
+        `name` is the step's name in the log, by default the function's. `timeout` (seconds) bounds
+        one attempt, `retries` is how many more follow a failed one, `fallback` is what is committed
+        when all have failed: a value, or a function with the step's parameters (not the context).
+        `covers` names facts that the output must deal with: `covers=[(Complaint, "demand")]`.
+        `budget` replaces the workflow's.
+        """
+        rules = StepRules(timeout=timeout, retries=retries, fallback=fallback, covers=tuple(covers), budget=budget)
+        if body is not None:
+            return self._add(body, name, rules, sys._getframe(1))
+        frame = sys._getframe(1)
+        return lambda function: self._add(function, name, rules, frame)
+
+    def _add(self, body: F, name: str | None, rules: StepRules, frame: FrameType) -> F:
+        name = check_name(name or str(getattr(body, "__name__", "")), what="step")
+        if name == REQUEST_STEP:
+            raise SetupError(f"a step cannot be called {name!r}: that name commits what the run was asked")
+        if name in self._defined:
+            raise SetupError(f"workflow {self.name!r} has two steps called {name!r}", hint="name one: step(name=...)")
+        # A frame of a function keeps its local names alive until the workflow is checked, so that a
+        # contract defined there, even after the step, can be found. A module's names need no frame.
+        local = frame if frame.f_locals is not frame.f_globals else None
+        self._defined[name] = (body, checked_rules(name, rules), local)
+        self._wiring = None
+        return body
+
+    def check(self) -> Wiring:
+        """Check the wiring; done before the first run, too.
+
+        Raises `SetupError` for a signature that says nothing, `Unreachable` for a fact that cannot
+        arrive. Warns with `UnclaimedFacts` about facts that nobody will read.
+        """
+        if self._wiring is None:
+            steps = []
+            for name, (body, rules, frame) in self._defined.items():
+                steps.append(Step(name, body, wires_of(name, body, frame.f_locals if frame else {}), rules))
+            graph = wiring(self.name, steps, request=self._takes, results=self._results)
+            self._defined = {name: (body, rules, None) for name, (body, rules, _) in self._defined.items()}
+            self._wiring = graph
+            if graph.unclaimed:
+                names = ", ".join(fact.label for fact in graph.unclaimed)
+                warnings.warn(
+                    f"in workflow {self.name!r} no later step declares {names}, and not pinned either;"
+                    " pin the field, let a step read it, or name the contract in results=",
+                    UnclaimedFacts,
+                    stacklevel=3,
+                )
+        return self._wiring
+
+    # -- running ---------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        request: str | Contract | None = None,
+        *,
+        ask: Model | AskFunction | None = None,
+        owner: str = DEFAULT_OWNER,
+        session: str | None = None,
+        id: str | None = None,
+        store: Store | str | None = None,
+        strict: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> Run:
+        """Run the workflow once and return how it went; a step that fails is a result, not an exception.
+
+        `request` is what the run is asked: words, or an instance of `takes`. `ask` is the model that
+        steps ask. `session` groups runs (`None`: a session of its own, named like the run). `id`
+        makes the run findable and repeatable: the same id with the same request continues that run
+        and repeats nothing that is committed. `store` replaces the workflow's. `strict` raises the
+        run's problem instead of returning it.
+
+        Raises `SetupError` and `Unreachable` before anything runs, `ContractViolation` or `TooLarge`
+        for a request that cannot be one, `StepIdReused` for another request under an old id, and
+        `StoreError` if the store cannot be opened.
+        """
+        if isinstance(request, Contract) and type(request) is not self._takes:
+            raise SetupError(
+                f"workflow {self.name!r} was asked with {type(request).__name__}, it takes {self._takes.__name__}"
+            )
+        if self._takes is not Request and not isinstance(request, Contract):
+            raise SetupError(f"workflow {self.name!r} must be asked with an instance of {self._takes.__name__}")
+        return await self._execute(
+            request, ask=ask, owner=owner, session=session, id=id or new_run_id(), store=store, strict=strict,
+            clock=clock, must_exist=False,
+        )  # fmt: skip
+
+    async def resume(
+        self,
+        id: str,
+        *,
+        ask: Model | AskFunction | None = None,
+        owner: str = DEFAULT_OWNER,
+        session: str | None = None,
+        store: Store | str | None = None,
+        strict: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> Run:
+        """Continue a run that was killed or has failed: only steps without a committed result run.
+
+        Raises `UnknownRun` if the session has no such run; otherwise as `run`.
+        """
+        return await self._execute(
+            None, ask=ask, owner=owner, session=session, id=id, store=store, strict=strict, clock=clock,
+            must_exist=True,
+        )  # fmt: skip
+
+    def run_sync(self, request: str | Contract | None = None, **options: Any) -> Run:
+        """`run` for code without an event loop. Raises `SetupError` inside a running loop."""
+        return _run_alone(self.run(request, **options), "run")
+
+    def resume_sync(self, id: str, **options: Any) -> Run:
+        """`resume` for code without an event loop."""
+        return _run_alone(self.resume(id, **options), "resume")
+
+    async def _execute(
+        self,
+        request: str | Contract | None,
+        *,
+        ask: Model | AskFunction | None,
+        owner: str,
+        session: str | None,
+        id: str,
+        store: Store | str | None,
+        strict: bool,
+        clock: Clock,
+        must_exist: bool,
+    ) -> Run:
+        graph = self.check()
+        model = as_model(ask)
+        key = session_key(owner, session or id)
+        opened, ours = self._open(store, lasting=session is not None or must_exist)
+        try:
+            log = await OpenLog.open(opened, key)
+            if must_exist and id not in log.log.runs:
+                raise UnknownRun(
+                    f"session {key.session!r} of owner {owner!r} has no run {id!r}",
+                    hint="check id, session, owner and store; a run that never committed anything does not exist",
+                )
+            scope = RunScope(log, id, clock=clock, budget=self._budget)
+            await scope.start(request, workflow=self.name)
+            before = log.log.revision
+            outcomes = await Runner(graph, scope, model).run()
+            status: Literal["done", "failed"] = (
+                "failed" if any(o.ending in ("failed", "blocked") for o in outcomes.values()) else "done"
+            )
+            run = Run(scope, outcomes, status)
+            await run._close(changed=log.log.revision != before)
+            if ours:
+                run.loss  # noqa: B018 - measured while the store is still open
+        finally:
+            if ours:
+                await opened.aclose()
+        if strict and run.problem is not None:
+            raise run.problem
+        return run
+
+    def _open(self, store: Store | str | None, *, lasting: bool) -> tuple[Store, bool]:
+        """Return the store to use and whether we have to close it."""
+        choice = store if store is not None else self._store
+        if choice is None and lasting:
+            # Runs that name a session want to see each other, so they share one memory.
+            if self._memory is None:
+                self._memory, _ = chosen_store(None)
+            return self._memory, False
+        return chosen_store(choice)
+
+
+def new_run_id() -> str:
+    """Return a new id that sorts by time: 12 hex digits of milliseconds, 12 of chance."""
+    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(6).hex()}"
+
+
+def _run_alone(coroutine: Coroutine[Any, Any, Run], name: str) -> Run:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    coroutine.close()
+    raise SetupError(f"{name}_sync was called inside a running event loop", hint=f"await workflow.{name}(...) there")
