@@ -23,7 +23,7 @@ Text = Annotated[str, Field(max_length=60)]
 
 Demand = Literal[
     "refund", "replacement", "repair", "exchange", "discount", "spare part",
-    "return", "cancel", "modify",
+    "return", "cancellation", "item change", "address change", "payment change",
     "退款", "换新", "维修", "换货", "补偿", "配件",
     "",
 ]  # fmt: skip
@@ -130,9 +130,15 @@ def departments(notes: Sequence[Note], *, lines: int = 4) -> list[Notes]:
     return [Notes(agent=group[0].agent, lines=[f"{note.agent}: {note.text}" for note in group]) for group in groups]
 
 
+TEAM = ("understand", "confirm", "look_up", "decide")
+"""The steps of the team itself; all others are agents of other departments."""
+
+
 def team(case: Case, notes: Sequence[Notes], *, ask_to_understand: bool, corrected: bool) -> Workflow:
     """Return the workflow for one case."""
-    workflow = Workflow("after-sales", results=(CorrectedRecord if corrected else Record, Notes))
+    record = CorrectedRecord if corrected else Record
+    # The notes of other departments are results of their own: nobody in this team reads them.
+    workflow = Workflow("after-sales", results=(record, Notes) if notes else (record,))
 
     @workflow.step
     async def understand(ctx: Context) -> Complaint:

@@ -15,16 +15,18 @@ MASK = "•••"
 LONGEST_VALUE = 60
 
 
-def fact_ledger(commits: Sequence[EntryView], obligations: Sequence[Obligation]) -> Ledger:
-    """Return the ledger of a run's commits (without the request)."""
-    standings = {(item.fact, item.owed_by): item.standing for item in obligations}
+def fact_ledger(
+    commits: Sequence[EntryView], obligations: Sequence[Obligation], *, asked: Sequence[EntryView] = ()
+) -> Ledger:
+    """Return the ledger of a run's steps; `asked` is the request if it was a contract: it has rows, no column."""
+    standings = {(item.fact, item.writer, item.owed_by): item.standing for item in obligations}
     rows = [
         LedgerRow(
             f"{cell.contract.name}.{field.name}",
             shown(cell.values[field.name], field),
             tuple(_word(cell, number, field, entry, standings) for entry in commits),
         )
-        for born in commits
+        for born in (*asked, *commits)
         for cell in born.cells
         for number, field in enumerate(cell.contract.fields)
         if field.name in cell.values
@@ -37,13 +39,14 @@ def _word(
     number: int,
     field: FieldRecord,
     entry: EntryView,
-    standings: dict[tuple[str, str], Any],
+    standings: dict[tuple[str, str, str], Any],
 ) -> str:
     if entry.revision < cell.revision:
         return "not yet known"
     if entry.revision == cell.revision:
         return "born"
-    standing = standings.get((f"{cell.contract.name}.{field.name}", entry.writer))
+    fact = f"{cell.contract.name}.{field.name}"
+    standing = standings.get((fact, cell.writer, entry.writer)) or standings.get((fact, "", entry.writer))
     word = "not declared"
     for read in entry.reads:
         if (read.cell.revision, read.cell.number) == (cell.revision, cell.number) and (read.declared or field.pinned):

@@ -12,27 +12,30 @@ Definitions (`docs/explain/loss.md` says what they cannot show):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
 
 from statepact.ledger import REQUEST_STEP
+from statepact.ledger._described import FieldRecord
 from statepact.ledger._header import Kind, Reached
 from statepact.ledger._view import CellView, EntryView, ReadView, RunView
 from statepact.loss._fact_ledger import fact_ledger
 from statepact.loss._report import ChangedId, Delivery, DeliveryState, Loss, LossReport, Obligation, Standing
-from statepact.meaning import ids_in, stands_in, unknown_ids
+from statepact.meaning import ids_in, normal_id, stands_in, unknown_ids
 
 
 def measure(run: RunView) -> LossReport:
     """Return what was lost in a run. A pure function: the same log gives the same report."""
     commits = [entry for entry in run.commits if entry.step != REQUEST_STEP]
+    asked = [entry for entry in run.commits if entry.step == REQUEST_STEP and not _is_words(entry.cells[0])]
+    outcome = _outcome(run, commits)
     deliveries = [delivery for entry in commits for delivery in _deliveries(entry)]
-    obligations = list(_obligations(commits))
+    obligations = list(_obligations([*asked, *commits], outcome))
     changed, ids = _changed_ids(run, commits)
     reads = [read for entry in commits for read in entry.reads if _counts(read)]
-    unclaimed = tuple(_unclaimed(commits))
+    unclaimed = tuple(_unclaimed(commits, outcome))
     losses = (
         *_lost_deliveries(commits),
         *_lost_in_conflict(run),
@@ -55,7 +58,7 @@ def measure(run: RunView) -> LossReport:
         handoffs=len(reads),
         checked_handoffs=sum(read.reached is not Reached.UNKNOWN for read in reads),
         losses=losses,
-        ledger=fact_ledger(commits, obligations),
+        ledger=fact_ledger(commits, obligations, asked=asked),
     )
 
 
@@ -64,7 +67,12 @@ def measure(run: RunView) -> LossReport:
 
 def _counts(read: ReadView) -> bool:
     """The words of the request are not facts of a contract: they are shown to every step anyway."""
-    return not (read.cell.step == REQUEST_STEP and read.cell.contract.name == "Request")
+    return not (read.cell.step == REQUEST_STEP and _is_words(read.cell))
+
+
+def _is_words(cell: CellView) -> bool:
+    """Whether a request is our `Request`, and not a contract of a user with the same name."""
+    return cell.contract.name == "Request" and [field.name for field in cell.contract.fields] == ["text"]
 
 
 def _deliveries(entry: EntryView) -> Iterator[Delivery]:
@@ -98,21 +106,23 @@ def _lost_deliveries(commits: list[EntryView]) -> Iterator[Loss]:
                 yield Loss(delivery.fact, "time", entry.writer, f"cut on the way to the model of {entry.writer}")
 
 
-def _lost_in_conflict(run: RunView) -> Iterator[Loss]:
+def _lost_in_conflict(run: RunView) -> Iterable[Loss]:
+    found: dict[Loss, None] = {}  # a resumed run meets the same conflict again
     for entry in run.entries:
         if entry.kind is Kind.ATTEMPT and entry.extra.get("error") == "ERR_CONFLICTING_VALUES":
             contract = str(entry.extra.get("contract", "")).partition(" ")[0]
             writers = ", ".join(map(str, entry.extra.get("writers", ())))
             for field in entry.extra.get("fields", ()):
-                yield Loss(f"{contract}.{field}", "lifecycle", entry.step, f"{writers} wrote different values")
+                cause = f"{writers} wrote different values"
+                found[Loss(f"{contract}.{field}", "lifecycle", entry.step, cause)] = None
+    return found
 
 
-def _unclaimed(commits: list[EntryView]) -> Iterator[str]:
+def _unclaimed(commits: list[EntryView], outcome: list[EntryView]) -> Iterator[str]:
     """Facts of steps before the outcome that no later step declared and that are not pinned."""
     read = {(r.cell.revision, r.cell.number) for entry in commits for r in entry.reads if r.declared}
-    outcome = set(map(id, _outcome(commits)))
     for entry in commits:
-        if id(entry) in outcome:
+        if entry in outcome:
             continue
         for cell in entry.cells:
             if (cell.revision, cell.number) not in read:
@@ -122,31 +132,45 @@ def _unclaimed(commits: list[EntryView]) -> Iterator[str]:
 # -- obligation ------------------------------------------------------------------------------------
 
 
-def _outcome(commits: list[EntryView]) -> list[EntryView]:
-    """The commits that nobody read and that came last: what the run was for."""
-    read = {r.cell.revision for entry in commits for r in entry.reads if r.declared}
-    last = [entry for entry in commits if entry.cells]
-    if not last:
+def _outcome(run: RunView, commits: list[EntryView]) -> list[EntryView]:
+    """What the run was for: commits of the results that its workflow named; else what nobody read and came last."""
+    written = [entry for entry in commits if entry.cells]
+    named = next((set(entry.extra["results"]) for entry in run.commits if "results" in entry.extra), set())
+    if named:
+        return [entry for entry in written if named & {cell.contract.name for cell in entry.cells}]
+    if not written:
         return []
-    final = last[-1]
+    read = {r.cell.revision for entry in commits for r in entry.reads if r.declared}
+    final = written[-1]
     names = {cell.contract.name for cell in final.cells}
     return [
         entry
-        for entry in last
+        for entry in written
         if entry is final or (entry.revision not in read and names & {cell.contract.name for cell in entry.cells})
     ]
 
 
-def _obligations(commits: list[EntryView]) -> Iterator[Obligation]:
+def _obligations(commits: list[EntryView], outcome: list[EntryView]) -> Iterator[Obligation]:
+    """What the outcome owes, and what single steps before it cover."""
     yield from _links(commits)
-    outcome = _outcome(commits)
-    if not outcome:
-        return
-    linked = {name.partition("=")[2] for entry in outcome for name in entry.extra.get("links", {})}
-    for fact, value in _owed(commits, outcome).items():
-        if fact not in linked:
-            standing, where = _standing(value, outcome)
-            yield Obligation(fact, outcome[-1].writer, standing, where)
+    if outcome:
+        covers = {str(fact) for entry in outcome for fact in entry.extra.get("covers", ())}
+        linked = {name.partition("=")[2] for entry in outcome for name in entry.extra.get("links", {})}
+        before = [entry for entry in commits if entry not in outcome]
+        for cell, field in _facts(before):
+            fact = f"{cell.contract.name}.{field.name}"
+            # Limits are obeyed and not repeated.
+            if ((field.pinned and not field.limit) or fact in covers) and fact not in linked:
+                standing, where = _standing(cell.values[field.name], field.name, outcome)
+                yield Obligation(fact, outcome[-1].writer, standing, where, cell.writer)
+    for entry in commits:
+        if entry in outcome or not (covers := set(entry.extra.get("covers", ()))):
+            continue
+        for cell, field in _facts([earlier for earlier in commits if earlier.revision < entry.revision]):
+            fact = f"{cell.contract.name}.{field.name}"
+            if fact in covers:
+                standing, where = _standing(cell.values[field.name], field.name, [entry])
+                yield Obligation(fact, entry.writer, standing, where, cell.writer)
 
 
 def _links(commits: list[EntryView]) -> Iterator[Obligation]:
@@ -157,27 +181,21 @@ def _links(commits: list[EntryView]) -> Iterator[Obligation]:
             yield Obligation(fact, entry.writer, "proven" if agrees else "contradicted", where)
 
 
-def _owed(commits: list[EntryView], outcome: list[EntryView]) -> Mapping[str, Any]:
-    """Pinned facts (not limits, which are obeyed and not repeated) and what the outcome `covers`."""
-    covers = {str(fact) for entry in outcome for fact in entry.extra.get("covers", ())}
-    final = set(map(id, outcome))
-    owed: dict[str, Any] = {}
-    for entry in commits:
-        if id(entry) in final:
-            continue
+def _facts(entries: list[EntryView]) -> Iterator[tuple[CellView, FieldRecord]]:
+    """Yield the facts that hold something which an answer could deal with."""
+    for entry in entries:
         for cell in entry.cells:
             for field in cell.contract.fields:
-                fact = f"{cell.contract.name}.{field.name}"
-                pinned = field.pinned and not field.limit
-                if (pinned or fact in covers) and cell.values.get(field.name) not in (None, "", [], {}):
-                    owed[fact] = cell.values[field.name]
-    return owed
+                if cell.values.get(field.name) not in (None, "", [], {}):
+                    yield cell, field
 
 
-def _standing(value: Any, outcome: list[EntryView]) -> tuple[Standing, str]:
+def _standing(value: Any, field: str, outcome: list[EntryView]) -> tuple[Standing, str]:
     for entry in outcome:
         for cell in entry.cells:
             for name, answer in cell.values.items():
+                if isinstance(value, bool) and name != field:
+                    continue  # every other True is no answer to this one
                 if answer == value and type(answer) is type(value):
                     return "proven", f"{cell.contract.name}.{name}"
                 found = stands_in(value, text_of(answer)) if not isinstance(answer, (bool, int, float)) else None
@@ -198,12 +216,12 @@ def text_of(value: Any) -> str:
 
 
 def _lost_obligations(obligations: list[Obligation], deliveries: list[Delivery]) -> Iterator[Loss]:
-    arrived = {(d.fact, d.reader): d.state for d in deliveries}
+    arrived = {(d.fact, d.writer, d.reader): d.state for d in deliveries}
     for item in obligations:
         if item.standing == "contradicted":
             yield Loss(item.fact, "semantic", item.owed_by, f"{item.where} says something else")
         elif item.standing == "open":
-            state = arrived.get((item.fact, item.owed_by))
+            state = arrived.get((item.fact, item.writer, item.owed_by))
             if state == "lost":
                 continue  # its delivery is the loss; counting it twice would move the place
             before = f"delivered to {item.owed_by}" if state == "delivered" else f"{item.owed_by} owes it"
@@ -215,9 +233,9 @@ def _lost_obligations(obligations: list[Obligation], deliveries: list[Delivery])
 
 def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId], int]:
     """Identifiers in outputs of steps that asked a model, against everything committed before."""
-    known = [orjson.dumps(cell.values).decode() for entry in run.commits[:1] for cell in entry.cells]
-    if run.commits and run.commits[0].step != REQUEST_STEP:
-        known = []
+    first = [entry for entry in run.commits[:1] if entry.step == REQUEST_STEP]
+    known = [orjson.dumps(cell.values).decode() for entry in first for cell in entry.cells]
+    hidden = {span for entry in first for cell in entry.cells for span in _sensitive_ids(cell)}
     changed: list[ChangedId] = []
     checked = 0
     for entry in commits:
@@ -225,11 +243,19 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
             if "usage" in entry.extra or "own_prompt" in entry.extra:
                 text = _open_text(cell)
                 checked += len({span.text for span in ids_in(text)})
-                changed += [
-                    ChangedId(item.id, entry.writer, item.kind, item.nearest or "") for item in unknown_ids(text, known)
-                ]
+                for item in unknown_ids(text, known):
+                    nearest = item.nearest if item.nearest and normal_id(item.nearest) not in hidden else ""
+                    changed.append(ChangedId(item.id, entry.writer, item.kind, nearest))
         known += [text_of(dict(cell.values)) for cell in entry.cells]
+        hidden |= {span for cell in entry.cells for span in _sensitive_ids(cell)}
     return changed, checked
+
+
+def _sensitive_ids(cell: CellView) -> Iterator[str]:
+    """Identifiers that no report may show, not even as the nearest known one."""
+    if any(field.sensitive for field in cell.contract.fields):
+        text = text_of({field.name: cell.values.get(field.name) for field in cell.contract.fields if field.sensitive})
+        yield from (normal_id(span.text) for span in ids_in(text))
 
 
 def _open_text(cell: CellView) -> str:

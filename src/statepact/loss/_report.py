@@ -45,6 +45,8 @@ class Obligation:
     standing: Standing
     where: str = ""
     """The output field that proves or contradicts it, empty if none does."""
+    writer: str = ""
+    """The step whose fact it is; empty for a link, which is about the newest value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,11 @@ class Context:
 
     @property
     def request(self) -> str:
-        """What the run was asked: the words, or the request contract as JSON."""
-        return self._scope.run.request
+        """What the run was asked: the words, or the request contract as JSON.
+
+        Its sensitive facts are left out unless the step declares the contract.
+        """
+        return self._scope.request
 
     @property
     def owner(self) -> str:
@@ -82,7 +85,7 @@ class Context:
         contract: type[C],
         instruction: str,
         *,
-        model: Model | None = None,
+        model: Model | AskFunction | None = None,
         max_tokens: int | None = None,
         again: int = 1,
     ) -> C:
@@ -95,7 +98,7 @@ class Context:
         Raises `ContractViolation` if it still does, `ModelError`, and `ContextTooLarge` before any
         call if what the step must see does not fit its budget.
         """
-        chosen = model or self._model
+        chosen = as_model(model) or self._model
         if chosen is None:
             raise SetupError(
                 f"step {self.step!r} asks a model, but the run has none",

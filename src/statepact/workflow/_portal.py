@@ -7,6 +7,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from statepact.errors import SetupError
+
 T = TypeVar("T")
 
 _lock = threading.Lock()
@@ -14,8 +16,15 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the background loop and wait for its result."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _running_loop()).result()
+    """Run a coroutine on the background loop and wait for its result.
+
+    Raises `SetupError` on that loop itself, which would wait for itself for ever.
+    """
+    loop = _running_loop()
+    if asyncio._get_running_loop() is loop:
+        coroutine.close()
+        raise SetupError("a coroutine uses a session opened with `with`", hint="open it with `async with`")
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:

@@ -24,6 +24,7 @@ SYSTEM = (
 )
 
 _OPEN, _CLOSE = "[STATE]", "[/STATE]"
+_NUMBER_GOES_ON = re.compile(r"\d|\.\d|[eE][-+]?\d")
 _LOOKALIKE = re.compile(r"\[(?=\s*/?\s*STATE\b)", re.IGNORECASE)
 
 PINNED_BUDGET = 2_000
@@ -40,6 +41,8 @@ class Item:
     fields: tuple[str, ...] = ()
     """The pinned fields that came along; empty means all fields."""
     limit: bool = False
+    document: bytes = b""
+    """The cell's document, held here because an open log lets go of it when memory is short."""
     text: str = ""
     """Its JSON as rendered."""
     mask: int = 0
@@ -55,7 +58,7 @@ class Item:
 
 def show(item: Item) -> None:
     """Fill in the text of an item from its cell's document."""
-    document = item.cell.document or b"{}"
+    document = item.document
     if item.fields:
         values = orjson.loads(document)
         document = orjson.dumps({name: values[name] for name in item.fields if name in values})
@@ -75,6 +78,7 @@ def prompt_of(
     fields: Iterable[str],
     budget: int | None,
     step: str,
+    cut: int = 0,
 ) -> Prompt:
     """Return the prompt of a step; raises `ContextTooLarge` if it does not fit `budget` tokens."""
     names = ", ".join(fields)
@@ -82,6 +86,8 @@ def prompt_of(
     if request:
         lines.append(f"request (from the user): {neutral(request)}")
     lines += [item.line() for item in items]
+    if cut:
+        lines.append(f"(not shown, for want of room: {cut} more pinned {'value' if cut == 1 else 'values'})")
     lines += [_CLOSE, "", instruction]
     if names:
         lines.append(f"Answer with one JSON object with the fields {names}.")
@@ -115,13 +121,21 @@ def mark_sent(items: Iterable[Item], sent: str) -> None:
             item.whole = True
             continue
         for number, fragments in _fragments(item):
-            if any(fragment in sent for fragment in fragments):
+            if any(_stands(fragment, sent) for fragment in fragments):
                 item.mask |= 1 << number
+
+
+def _stands(fragment: str, sent: str) -> bool:
+    at = sent.find(fragment)
+    # `"nights":1` does not stand in `"nights":12`.
+    while at >= 0 and fragment[-1].isdigit() and _NUMBER_GOES_ON.match(sent, at + len(fragment)):
+        at = sent.find(fragment, at + 1)
+    return at >= 0
 
 
 def _fragments(item: Item) -> Iterator[tuple[int, list[str]]]:
     """Yield each field with the forms under which its value may stand in a text."""
-    values = orjson.loads(item.cell.document or b"{}")
+    values = orjson.loads(item.document)
     for number, field in enumerate(item.cell.contract.fields):
         if field.name not in values or (item.fields and field.name not in item.fields):
             continue

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from statepact.contracts import Contract, validate
+from statepact.contracts._clean import clean
 from statepact.errors import TooLarge
 
 LARGEST_REQUEST = 1_000_000
@@ -22,10 +23,13 @@ class Request(Contract, version="1.0"):
 
 
 def request_of(text: str | None) -> Request:
-    """Return the request of a text. Raises `TooLarge`, and `ContractViolation` for an empty one."""
+    """Return the request of a text, with half characters and NUL replaced.
+
+    Raises `TooLarge`, and `ContractViolation` for an empty one.
+    """
     if text is not None and len(text) > LARGEST_REQUEST:
         raise TooLarge(
             f"the request has {len(text):,} characters, {LARGEST_REQUEST:,} is the most",
             hint="pass long texts in a field of a contract: Workflow(..., takes=YourContract)",
         )
-    return validate(Request, {"text": text}, side="the request")
+    return validate(Request, {"text": text if text is None else clean(text)}, side="the request")

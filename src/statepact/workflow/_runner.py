@@ -179,10 +179,13 @@ class Runner:
 
     async def _body(self, step: Step, arguments: dict[str, Any]) -> Any:
         if step.is_async:
-            return await step.body(**arguments)
-        import asyncio
+            output = step.body(**arguments)
+        else:
+            import asyncio
 
-        return await asyncio.to_thread(step.body, **arguments)
+            output = await asyncio.to_thread(step.body, **arguments)
+        # A decorator may turn either kind of function into the other.
+        return await output if hasattr(output, "__await__") else output
 
     async def _fall_back(self, step: Step, problem: StatepactError, attempts: int) -> StepOutcome:
         scope = StepScope(self._scope, step.name, step.wires.inputs)
@@ -190,10 +193,10 @@ class Runner:
         fallback = step.rules.fallback
         try:
             await scope.load()
-            arguments = {wire.parameter: scope.value(wire) for wire in step.wires.inputs}
             output = fallback
             if callable(fallback):
-                output = fallback(**arguments)
+                # Only here: a fixed value was made from nothing, so nothing was delivered to it.
+                output = fallback(**{wire.parameter: scope.value(wire) for wire in step.wires.inputs})
                 if hasattr(output, "__await__"):
                     output = await output
             entry = await scope.commit(outputs_of(step, output))

@@ -7,6 +7,7 @@ Everything that runs steps is built on these two classes: `Workflow` with its wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
@@ -21,7 +22,7 @@ from statepact.errors import (
 from statepact.ledger import REQUEST_STEP, Cell, Entry, Snapshot, check_name
 from statepact.ledger._blocks import Parts, take_apart
 from statepact.ledger._codec import decode, encode, encode_clean
-from statepact.ledger._described import describe
+from statepact.ledger._described import ContractRecord, describe
 from statepact.ledger._digest import input_digest, leaf_digest
 from statepact.ledger._header import Kind, Reached, Read
 from statepact.ledger._mountain import Mountain
@@ -33,6 +34,12 @@ from statepact.workflow._request import Request, request_of
 from statepact.workflow._wiring import Input, Wanted
 
 C = TypeVar("C", bound=Contract)
+_WORDS = tuple(Request.model_fields)
+
+
+def is_words(contract: ContractRecord) -> bool:
+    """Whether a stored contract is our `Request`, and not one of a user who chose the same name."""
+    return contract.name == Request.contract_name and tuple(field.name for field in contract.fields) == _WORDS
 
 
 class RunScope:
@@ -45,23 +52,29 @@ class RunScope:
         self.budget = budget
         self.request = ""
         """What the run was asked, as text; empty if nothing was."""
+        self.open_request = ""
+        """The same without sensitive facts, for steps that do not declare the request's contract."""
         self.contracts: dict[str, type[Contract]] = {}
         """Contracts of this code by the name under which they are stored."""
         self.usage = Usage(estimated=False)
 
-    async def start(self, request: str | Contract | None, *, workflow: str = "") -> None:
+    async def start(self, request: str | Contract | None, *, workflow: str = "", results: Iterable[str] = ()) -> None:
         """Commit the request; a run that already has one must get the same one, or `None`.
+
+        `results` are the names of the contracts that are the outcome of the run, as far as known.
 
         Raises `StepIdReused` if the run was started with another request.
         """
-        if (entry := self.snapshot().commit(REQUEST_STEP)) is not None:
-            await self._check_same_request(entry, request)
-            return
-        value = request if isinstance(request, Contract) else request_of(request)
-        step = StepScope(self, REQUEST_STEP, ())
-        step.extra["workflow"] = workflow or None
-        entry = await step.commit([value])
-        self._remember_request(type(value), entry.cells[0])
+        entry = self.snapshot().commit(REQUEST_STEP)
+        if entry is None:
+            value = request if isinstance(request, Contract) else request_of(request)
+            step = StepScope(self, REQUEST_STEP, ())
+            step.extra |= {"workflow": workflow, "results": list(results)}
+            if isinstance(value, Request) and isinstance(request, str) and value.text != request:
+                step.extra["cleaned"] = ["Request.text"]
+            entry = await step.commit([value])
+        # Also after our own commit: another process may have started the run a moment earlier.
+        await self._check_same_request(entry, request)
 
     async def _check_same_request(self, entry: Entry, request: str | Contract | None) -> None:
         cell = entry.cells[0]
@@ -72,13 +85,14 @@ class RunScope:
                 f"run {self.run!r} was started with another request",
                 hint="use another id for another request, or resume the run without one",
             )
-        self._remember_request(Request if cell.contract.name == Request.contract_name else None, cell)
-
-    def _remember_request(self, contract: type[Contract] | None, cell: Cell) -> None:
-        if contract is Request:
-            self.request = value_of(cell, Request).text or ""
-        else:
-            self.request = (cell.document or b"").decode()
+        document = cell.document or b""
+        if is_words(cell.contract):
+            self.request = self.open_request = value_of(cell, Request).text or ""
+            return
+        self.request = self.open_request = document.decode()
+        if hidden := {field.name for field in cell.contract.fields if field.sensitive}:
+            shown = {name: value for name, value in orjson.loads(document).items() if name not in hidden}
+            self.open_request = orjson.dumps(shown).decode()
 
     def snapshot(self) -> Snapshot:
         """Return what the run can see now."""
@@ -142,7 +156,7 @@ class StepScope:
                 f"step {self.name!r} did not run: {', '.join(missing)} has no committed value in this run",
                 hint="the step that returns it must have committed first",
             )
-        self._items = [Item(cell, declared=True) for cell in chosen]
+        self._items = [Item(cell, declared=True, document=cell.document or b"") for cell in chosen]
         self._digest = input_digest(self.run.run, self.name, self.branch, map(self._leaf, chosen))
 
     def _leaf(self, cell: Cell) -> bytes:
@@ -152,7 +166,9 @@ class StepScope:
     def value(self, wire: Input) -> Any:
         """Return what a wire carries: one value, `None`, or a list."""
         self.used = True
-        values = [value_of(cell, wire.contract) for cell in self._cells[wire.contract]]
+        cells = {id(cell) for cell in self._cells[wire.contract]}
+        # From the items: an open log lets go of old values while other steps run.
+        values = [decode(wire.contract, item.document) for item in self._items if id(item.cell) in cells]
         if wire.wanted is Wanted.ALL:
             return values
         return values[0] if values else None
@@ -194,38 +210,47 @@ class StepScope:
         if not self.asked:
             await self._load_pinned()
             for item in self._items:
-                if item.cell.step == REQUEST_STEP:
-                    item.text = neutral(self.run.request)
-                else:
-                    show(item)
+                self._show(item)
             self.asked = True
         return prompt_of(
-            self.run.request,
-            [*self._pinned, *(item for item in self._items if item.cell.step != REQUEST_STEP)],
+            self.request,
+            [item for item in (*self._pinned, *self._items) if item.cell.step != REQUEST_STEP],
             instruction,
             fields=fields,
             budget=budget or self.run.budget,
             step=self.name,
+            cut=len(self._cut),
         )
+
+    @property
+    def request(self) -> str:
+        """What the run was asked, without sensitive facts unless this step declares the contract."""
+        declared = any(item.cell.step == REQUEST_STEP and item.declared for item in self._items)
+        return self.run.request if declared else self.run.open_request
+
+    def _show(self, item: Item) -> None:
+        if item.cell.step == REQUEST_STEP:
+            item.text = neutral(self.request)
+        else:
+            show(item)
 
     async def _load_pinned(self) -> None:
         """Collect the pinned facts of the run that this step did not declare."""
-        snapshot = self.run.snapshot()
         declared = {wire.contract.contract_name for wire in self.inputs}
         items: list[Item] = []
-        for name in snapshot.contracts():
-            if name in declared:
+        for cell in self.run.snapshot().pinned():
+            if cell.contract.name in declared:
                 continue
-            for cell in snapshot.cells(name):
-                if cell.step == REQUEST_STEP:
-                    continue
-                limits = tuple(field.name for field in cell.contract.fields if field.limit)
-                others = tuple(field.name for field in cell.contract.pinned if not field.limit)
-                items += [Item(cell, False, limits, limit=True)] if limits else []
-                items += [Item(cell, False, others)] if others else []
+            limits = tuple(field.name for field in cell.contract.fields if field.limit)
+            others = tuple(field.name for field in cell.contract.pinned if not field.limit)
+            items += [Item(cell, False, limits, limit=True)] if limits else []
+            items += [Item(cell, False, others)] if others else []
+        if not items:
+            return
         await self.run.log.fetch(item.cell for item in items)
         for item in items:
-            show(item)
+            item.document = item.cell.document or b""
+            self._show(item)
         items.sort(key=lambda item: not item.limit)
         self._pinned = within_pinned_budget(items)
         if len(self._pinned) < len(items):
@@ -307,8 +332,13 @@ class StepScope:
         for item in self._items:
             yield self._read(item, declared=True)
         if self.asked:
+            # Limits and other pinned facts of one cell are two lines of the baton and one read.
+            reads: dict[tuple[int, int], Read] = {}
             for item in (*self._pinned, *self._cut):
-                yield self._read(item, declared=False)
+                read = self._read(item, declared=False)
+                other = reads.get((read.revision, read.cell))
+                reads[read.revision, read.cell] = read if other is None else replace(read, mask=read.mask | other.mask)
+            yield from reads.values()
 
     def _read(self, item: Item, *, declared: bool) -> Read:
         cell = item.cell
@@ -337,7 +367,8 @@ class StepScope:
                 if earlier is None:
                     continue  # there is nothing to answer
                 name = f"{fact.name}={link.contract.contract_name}.{link.field}"
-                links[name] = link.holds(earlier, getattr(value, fact.name))
+                # Two outputs of one commit may answer the same fact; both have to agree.
+                links[name] = link.holds(earlier, getattr(value, fact.name)) and links.get(name, True)
 
 
 def value_of(cell: Cell, contract: type[C]) -> C:

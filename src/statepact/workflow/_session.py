@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from statepact.contracts import Contract
-from statepact.errors import MissingInput, SetupError, StateError, StatepactError, StepFailed
+from statepact.errors import MissingInput, SetupError, StateError, StatepactError, StepFailed, StoreError
 from statepact.ledger import DEFAULT_OWNER, check_name, session_key
 from statepact.ledger._header import Kind
 from statepact.ledger._log import Cell, Entry
@@ -260,9 +260,20 @@ class _StepValues:
         Delivery is measured on it. Without a report, a step that showed a prompt counts as unchecked.
         """
         if not isinstance(text, str):
-            text = "\n".join(str(message.get("content", "")) for message in text)
+            text = "\n".join(_text_of(message.get("content")) for message in text)
         self._scope.extra["own_prompt"] = True
         self._scope.sent(text)
+
+
+def _text_of(content: Any) -> str:
+    """Return the text of a message's content, which providers also write as a list of parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        return _text_of(content.get("text") or content.get("content"))
+    if isinstance(content, Sequence):
+        return "\n".join(map(_text_of, content))
+    return ""
 
 
 class OpenStep(_StepValues):
@@ -320,23 +331,32 @@ class _Opener:
         await scope.load()
         return scope, await scope.stored()
 
-    async def _exit(self, error: BaseException | None) -> None:
-        opened, self._open = self._open, None
-        if opened is None or opened._entry is not None:
-            return
-        if error is None:
+    def _warn_if_forgotten(self, error: BaseException | None) -> None:
+        if error is None and self._open is not None and self._open._entry is None:
             warnings.warn(
                 f"step {self._name!r} ended without step.commit(...): later steps will not see its work",
                 Uncommitted,
-                stacklevel=4,
+                stacklevel=3,
             )
-            return
-        code = error.code if isinstance(error, StatepactError) else StepFailed.code
-        if isinstance(error, Exception):
-            await self._session._scope.note(Kind.ATTEMPT, self._name, {"error": code})
 
-    async def _call(self, body: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """Run a decorated function as a step: fill its inputs, commit what it returns."""
+    async def _exit(self, error: BaseException | None) -> None:
+        opened, self._open = self._open, None
+        if opened is not None and opened._entry is None and isinstance(error, Exception):
+            await self._note(error)
+
+    async def _note(self, error: Exception) -> None:
+        """Record a failed attempt: its code, never a value."""
+        code = error.code if isinstance(error, StatepactError) else StepFailed.code
+        try:
+            await self._session._scope.note(Kind.ATTEMPT, self._name, {"error": code})
+        except StoreError:
+            # The store is what failed, or has failed since; the caller needs the first error.
+            return
+
+    # -- as a decorator: the body runs where its caller runs, only the rest on our loop ----------
+
+    async def _begin(self, body: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Step, StepScope, Entry | None]:
+        """Fill the inputs of a decorated function; with the entry if it has committed before."""
         wires = wires_of(self._name, body, self._names)
         if wires.context is not None:
             raise SetupError(f"step {self._name!r} takes a Context, which only a workflow gives")
@@ -345,20 +365,25 @@ class _Opener:
                 f"step {self._name!r} was called with arguments",
                 hint="its inputs come from what earlier steps committed",
             )
-        step = Step(self._name, body, wires, StepRules())
         scope = StepScope(self._session._scope, self._name, wires.inputs, branch=self._branch)
         await self._session._scope.log.refresh()
         await scope.load()
-        entry = await scope.stored()
-        if entry is None:
-            filled = {wire.parameter: scope.value(wire) for wire in wires.inputs}
-            output = body(**filled)
-            if inspect.isawaitable(output):
-                output = await output
-            entry = await scope.commit(outputs_of(step, output))
-        by_name = {contract.contract_name: contract for contract in wires.outputs}
+        return Step(self._name, body, wires, StepRules()), scope, await scope.stored()
+
+    async def _returned(self, step: Step, entry: Entry) -> Any:
+        """Return what a decorated function gives its caller: the values as they were committed."""
+        await self._session._scope.log.fetch(entry.cells)
+        by_name = {contract.contract_name: contract for contract in step.wires.outputs}
         values = tuple(value_of(cell, by_name[cell.contract.name]) for cell in entry.cells)
         return values if len(values) > 1 else values[0] if values else None
+
+
+def _output_of(step: Step, scope: StepScope) -> Any:
+    return step.body(**{wire.parameter: scope.value(wire) for wire in step.wires.inputs})
+
+
+async def _awaited(output: Any) -> Any:
+    return await output if inspect.isawaitable(output) else output
 
 
 class AsyncStepOpener(_Opener):
@@ -372,12 +397,21 @@ class AsyncStepOpener(_Opener):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._warn_if_forgotten(error)
         await self._exit(error)
 
     def __call__(self, body: F) -> F:
         @functools.wraps(body)
         async def call(*arguments: Any) -> Any:
-            return await self._call(body, arguments)
+            step, scope, entry = await self._begin(body, arguments)
+            if entry is None:
+                try:
+                    output = await _awaited(_output_of(step, scope))
+                    entry = await scope.commit(outputs_of(step, output))
+                except Exception as error:
+                    await self._note(error)
+                    raise
+            return await self._returned(step, entry)
 
         return call  # type: ignore[return-value]
 
@@ -393,11 +427,22 @@ class StepOpener(_Opener):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._warn_if_forgotten(error)
         wait_for(self._exit(error))
 
     def __call__(self, body: F) -> F:
         @functools.wraps(body)
         def call(*arguments: Any) -> Any:
-            return wait_for(self._call(body, arguments))
+            step, scope, entry = wait_for(self._begin(body, arguments))
+            if entry is None:
+                try:
+                    output = _output_of(step, scope)
+                    if inspect.isawaitable(output):
+                        output = wait_for(_awaited(output))
+                    entry = wait_for(scope.commit(outputs_of(step, output)))
+                except Exception as error:
+                    wait_for(self._note(error))
+                    raise
+            return wait_for(self._returned(step, entry))
 
         return call  # type: ignore[return-value]

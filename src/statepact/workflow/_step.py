@@ -43,7 +43,7 @@ class Step:
     @property
     def is_async(self) -> bool:
         """Whether the body is a coroutine function; others run in a thread."""
-        return inspect.iscoroutinefunction(inspect.unwrap(self.body))
+        return inspect.iscoroutinefunction(self.body)
 
 
 def checked_rules(name: str, rules: StepRules) -> StepRules:

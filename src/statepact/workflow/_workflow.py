@@ -7,8 +7,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 from statepact.contracts import Contract, is_contract
 from statepact.errors import SetupError, UnknownRun
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from statepact.models._base import Model
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class StepDecorator(Protocol):
+    """What `workflow.step(...)` returns: it takes a function and gives the same function back."""
+
+    def __call__(self, body: F, /) -> F: ...
 
 
 class Workflow:
@@ -65,10 +72,11 @@ class Workflow:
         if not is_contract(takes):
             raise SetupError(f"workflow {name!r} takes {takes!r}, which is no contract")
         self._store = store
-        self._takes = takes
+        self.takes = takes
+        """The contract that a run is asked with; `Request` for words."""
         self._results = results
         self._budget = budget
-        self._defined: dict[str, tuple[Body, StepRules, FrameType | None]] = {}
+        self._defined: dict[str, tuple[Body, StepRules, _Locals | None]] = {}
         self._wiring: Wiring | None = None
         self._memory: Store | None = None
 
@@ -87,7 +95,7 @@ class Workflow:
         fallback: Fallback | None = None,
         covers: Sequence[tuple[type[Contract], str]] = (),
         budget: int | None = None,
-    ) -> Callable[[F], F]: ...
+    ) -> StepDecorator: ...
 
     def step(
         self,
@@ -123,7 +131,8 @@ class Workflow:
             raise SetupError(f"workflow {self.name!r} has two steps called {name!r}", hint="name one: step(name=...)")
         # A frame of a function keeps its local names alive until the workflow is checked, so that a
         # contract defined there, even after the step, can be found. A module's names need no frame.
-        local = frame if frame.f_locals is not frame.f_globals else None
+        # What a name means now counts before what it will mean then: in a loop it changes.
+        local = _Locals(frame, dict(frame.f_locals)) if frame.f_locals is not frame.f_globals else None
         self._defined[name] = (body, checked_rules(name, rules), local)
         self._wiring = None
         return body
@@ -136,9 +145,9 @@ class Workflow:
         """
         if self._wiring is None:
             steps = []
-            for name, (body, rules, frame) in self._defined.items():
-                steps.append(Step(name, body, wires_of(name, body, frame.f_locals if frame else {}), rules))
-            graph = wiring(self.name, steps, request=self._takes, results=self._results)
+            for name, (body, rules, local) in self._defined.items():
+                steps.append(Step(name, body, wires_of(name, body, local.names if local else {}), rules))
+            graph = wiring(self.name, steps, request=self.takes, results=self._results)
             self._defined = {name: (body, rules, None) for name, (body, rules, _) in self._defined.items()}
             self._wiring = graph
             if graph.unclaimed:
@@ -177,15 +186,15 @@ class Workflow:
         for a request that cannot be one, `StepIdReused` for another request under an old id, and
         `StoreError` if the store cannot be opened.
         """
-        if isinstance(request, Contract) and type(request) is not self._takes:
+        if isinstance(request, Contract) and type(request) is not self.takes:
             raise SetupError(
-                f"workflow {self.name!r} was asked with {type(request).__name__}, it takes {self._takes.__name__}"
+                f"workflow {self.name!r} was asked with {type(request).__name__}, it takes {self.takes.__name__}"
             )
-        if self._takes is not Request and not isinstance(request, Contract):
-            raise SetupError(f"workflow {self.name!r} must be asked with an instance of {self._takes.__name__}")
+        if self.takes is not Request and not isinstance(request, Contract):
+            raise SetupError(f"workflow {self.name!r} must be asked with an instance of {self.takes.__name__}")
         return await self._execute(
             request, ask=ask, owner=owner, session=session, id=id or new_run_id(), store=store, strict=strict,
-            clock=clock, must_exist=False,
+            clock=clock, must_exist=False, lasting=session is not None or id is not None,
         )  # fmt: skip
 
     async def resume(
@@ -205,7 +214,7 @@ class Workflow:
         """
         return await self._execute(
             None, ask=ask, owner=owner, session=session, id=id, store=store, strict=strict, clock=clock,
-            must_exist=True,
+            must_exist=True, lasting=True,
         )  # fmt: skip
 
     def run_sync(self, request: str | Contract | None = None, **options: Any) -> Run:
@@ -228,11 +237,12 @@ class Workflow:
         strict: bool,
         clock: Clock,
         must_exist: bool,
+        lasting: bool,
     ) -> Run:
         graph = self.check()
         model = as_model(ask)
         key = session_key(owner, session or id)
-        opened, ours = self._open(store, lasting=session is not None or must_exist)
+        opened, ours = self._open(store, lasting=lasting)
         try:
             log = await OpenLog.open(opened, key)
             if must_exist and id not in log.log.runs:
@@ -241,7 +251,8 @@ class Workflow:
                     hint="check id, session, owner and store; a run that never committed anything does not exist",
                 )
             scope = RunScope(log, id, clock=clock, budget=self._budget)
-            await scope.start(request, workflow=self.name)
+            outcome = [contract.contract_name for contract in graph.results]
+            await scope.start(request, workflow=self.name, results=outcome)
             before = log.log.revision
             outcomes = await Runner(graph, scope, model).run()
             status: Literal["done", "failed"] = (
@@ -262,11 +273,24 @@ class Workflow:
         """Return the store to use and whether we have to close it."""
         choice = store if store is not None else self._store
         if choice is None and lasting:
-            # Runs that name a session want to see each other, so they share one memory.
+            # Runs that name a session, or have a name themselves, want to find each other again.
             if self._memory is None:
                 self._memory, _ = chosen_store(None)
             return self._memory, False
         return chosen_store(choice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Locals:
+    """The local names around a step's definition, for annotations that are still text."""
+
+    frame: FrameType
+    at_definition: dict[str, Any]
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """Return what each name meant when the step was defined, and those that came later."""
+        return {**self.frame.f_locals, **self.at_definition}
 
 
 def new_run_id() -> str:

@@ -1,0 +1,67 @@
+"""`statepact show`: the fact ledger of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from statepact.cli._ledger_table import print_ledger
+from statepact.cli._output import ExitCode, console, print_json, too_much_loss, write_page
+from statepact.errors import UnknownSession
+from statepact.ledger import session_key
+from statepact.loss import LossReport, measure
+from statepact.loss._html import loss_page
+from statepact.stores import open_store
+from statepact.stores._open_log import OpenLog
+
+
+def show_session(
+    session: str,
+    *,
+    store: str,
+    owner: str,
+    run: str | None,
+    max_loss: float | None,
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the ledger of a run, and exit 1 if more than `max_loss` is lost."""
+    report, runs = asyncio.run(_read(session, store=store, owner=owner, run=run))
+    if html is not None:
+        write_page(html, loss_page(report))
+    if as_json:
+        print_json({**report.as_dict(), "runs": list(runs)})
+    else:
+        out = console()
+        print_ledger(out, report.ledger, title=f"session {session} · run {report.run} · {report.status}")
+        out.print()
+        out.print(str(report), markup=False)
+        if len(runs) > 1:
+            out.print(
+                f"\n{len(runs)} runs in this session; --run ID shows another: {', '.join(runs[-5:])}", markup=False
+            )
+    if too_much_loss(report.rates, max_loss):
+        raise typer.Exit(ExitCode.NOT_WELL)
+
+
+async def _read(session: str, *, store: str, owner: str, run: str | None) -> tuple[LossReport, Sequence[str]]:
+    async with open_store(reading(store)) as opened:
+        log = await OpenLog.open(opened, session_key(owner, session))
+        runs = list(log.log.runs)
+        if not runs:
+            known = [info.session for info in await opened.sessions(owner)]
+            raise UnknownSession(
+                f"owner {owner!r} has no session {session!r} in {store.partition('?')[0]}",
+                hint=f"it has: {', '.join(known[-10:])}" if known else "it has none there; check --store and --owner",
+            )
+        return measure(await log.view(run or runs[-1])), runs
+
+
+def reading(url: str) -> str:
+    """Return a store URL that opens a file without the right to change or create it."""
+    if not url.startswith("sqlite:") or "read_only=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}read_only=1"

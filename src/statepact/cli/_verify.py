@@ -1,0 +1,36 @@
+"""`statepact verify`: is the log what was committed?"""
+
+from __future__ import annotations
+
+import asyncio
+
+import typer
+
+from statepact.cli._output import ExitCode, console, print_json
+from statepact.cli._show import reading
+from statepact.errors import UnknownSession
+from statepact.ledger import session_key
+from statepact.stores import open_store
+from statepact.stores._verify import Verdict, verify
+
+
+def verify_session(session: str, *, store: str, owner: str, as_json: bool) -> None:
+    """Check a session's log and exit 1 if an entry is not what was committed."""
+    verdict = asyncio.run(_verify(session, store=store, owner=owner))
+    if as_json:
+        print_json(verdict.as_dict())
+    else:
+        console().print(str(verdict), markup=False)
+    if not verdict.ok:
+        raise typer.Exit(ExitCode.NOT_WELL)
+
+
+async def _verify(session: str, *, store: str, owner: str) -> Verdict:
+    async with open_store(reading(store)) as opened:
+        verdict = await verify(opened, session_key(owner, session))
+        if not verdict.size and verdict.ok:
+            raise UnknownSession(
+                f"owner {owner!r} has no session {session!r} in {store.partition('?')[0]}",
+                hint="check the name, --store and --owner",
+            )
+        return verdict
