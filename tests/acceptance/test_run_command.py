@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
-from acceptance.conftest import Statepact
+from acceptance.conftest import Statepact, environment
 
 
 def test_each_line_gets_a_result_and_the_file_a_summary(statepact: Statepact, tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_wrong_use_is_exit_code_two_and_says_what_to_do(statepact: Statepact, tm
         (("run", "refund_flow:flow", "--input", "missing.jsonl"), "there is no file"),
         (("run", "refund_flow:flow", "--input", "in.jsonl", "--store", "mysql://root:hunter2@db/x"), "use one of"),
         (("run", "refund_flow:flow", "--input", "in.jsonl", "--model", "gpt-9"), "the choices are"),
-        (("demo", "--lang", "fr"), "choose en or zh"),
+        (("demo", "--lang", "fr"), "is not one of"),
         (("demo", "--data", "nowhere"), "→"),
         (("demo", "--cases", "0"), "cases"),
     ]
@@ -125,4 +127,19 @@ def test_an_edited_byte_is_found_and_named(statepact: Statepact, tmp_path: Path)
 
 def test_the_traceback_is_there_for_those_who_ask(statepact: Statepact) -> None:
     """`--debug` shows where an error was raised."""
-    assert "Traceback" in statepact("demo", "--lang", "fr", "--debug").stderr
+    assert "Traceback" in statepact("show", "s-1", "--store", "sqlite:///none.db", "--debug").stderr
+
+
+def test_help_loads_nothing_of_the_library(tmp_path: Path) -> None:
+    """Help is what people wait for most often, so it must not pay for Pydantic, asyncio or a store."""
+    program = (
+        "import sys, contextlib\n"
+        "from statepact.cli._app import app\n"
+        "with contextlib.suppress(SystemExit): app(['--help'])\n"
+        "heavy = {'pydantic', 'asyncio', 'sqlite3', 'orjson', 'rich', 'statepact.workflow', 'statepact.contracts'}\n"
+        "print('loaded:', sorted(heavy & set(sys.modules)))\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True)
+
+    assert "loaded: []" in done.stdout, done.stdout + done.stderr

@@ -6,162 +6,142 @@ an input that failed); 2 the command was used wrongly; 3 there was nothing to re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Any, TypeVar
 
-import typer
+import click
 
-app = typer.Typer(
-    name="statepact",
-    help="State governance for multi-agent Python: contracts, snapshots and a loss ledger.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+from statepact.__about__ import __version__
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 STORE = "sqlite:///statepact.db"
+A_FILE = click.Path(path_type=Path)
 
-StoreOption = Annotated[str, typer.Option("--store", help="Where the state is kept.", metavar="URL")]
-OwnerOption = Annotated[str, typer.Option("--owner", help="Whose state.", metavar="NAME")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-ModelOption = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        help="local, scripted, openai:NAME, anthropic:NAME or recorded:FILE.",
-        metavar="MODEL",
+
+def options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Return one decorator that applies several, in the order in which the help shows them."""
+
+    def apply(command: F) -> F:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+of_a_store = options(
+    click.option("--store", default=STORE, metavar="URL", show_default=True, help="Where the state is kept."),
+    click.option("--owner", default="local", metavar="NAME", show_default=True, help="Whose state."),
+)
+of_a_report = options(
+    click.option(
+        "--max-loss",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help="Exit 1 if a larger share of any of the three questions is lost.",
     ),
-]
-BaseUrlOption = Annotated[
-    str | None, typer.Option("--base-url", help="Server of an OpenAI-compatible or Anthropic model.", metavar="URL")
-]
+)
+of_a_model = options(
+    click.option("--base-url", metavar="URL", help="Server of an OpenAI-compatible or Anthropic model."),
+)
+of_all = options(
+    click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output, nothing else."),
+    click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+)
+page = click.option("--html", type=A_FILE, metavar="FILE", help="Write one self-contained page.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="statepact")
+def app() -> None:
+    """State governance for multi-agent Python: contracts, snapshots and a loss ledger."""
 
 
 @app.command()
-def demo(
-    model: ModelOption = "scripted",
-    cases: Annotated[int, typer.Option("--cases", min=1, help="How many complaints.")] = 6,
-    notes: Annotated[int, typer.Option("--notes", min=0, help="Notes of other agents in between.")] = 16,
-    seed: Annotated[int, typer.Option("--seed", help="Draws cases and notes.")] = 0,
-    lang: Annotated[str, typer.Option("--lang", help="en or zh.")] = "en",
-    long: Annotated[bool, typer.Option("--long", help="Corrections, confusing notes, a full window.")] = False,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with a retail set (db.json, tasks.json).", metavar="DIR")
-    ] = None,
-    understand: Annotated[
-        str, typer.Option("--understand", help="Who understands the complaint: case (its truth) or model.")
-    ] = "case",
-    html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page.", metavar="FILE")] = None,
-    base_url: BaseUrlOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+@click.option(
+    "--model",
+    default="scripted",
+    metavar="MODEL",
+    show_default=True,
+    help="local, scripted, openai:NAME, anthropic:NAME or recorded:FILE.",
+)
+@click.option("--cases", type=click.IntRange(min=1), default=6, show_default=True, help="How many complaints.")
+@click.option("--notes", type=click.IntRange(min=0), default=16, show_default=True, help="Notes of other agents.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws cases and notes.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the shop.")
+@click.option("--long", is_flag=True, help="Corrections, confusing notes, a full window.")
+@click.option("--data", type=A_FILE, metavar="DIR", help="Folder with a retail set (db.json, tasks.json).")
+@click.option(
+    "--understand",
+    type=click.Choice(["case", "model"]),
+    default="case",
+    show_default=True,
+    help="Who understands the complaint: its own truth, or the model.",
+)
+@page
+@of_a_model
+@of_all
+def demo(*, debug: bool, **chosen: Any) -> None:
     """Answer complaints under several ways of passing state, and show what was lost."""
-    from statepact.cli._demo import run_demo
     from statepact.cli._output import guarded
 
     with guarded(debug=debug):
-        run_demo(
-            model=model,
-            cases=cases,
-            notes=notes,
-            seed=seed,
-            lang=lang,
-            long=long,
-            data=data,
-            understand=understand,
-            html=html,
-            base_url=base_url,
-            as_json=as_json,
-        )
+        from statepact.cli._demo import run_demo
+
+        run_demo(**chosen)
 
 
 @app.command()
-def run(
-    workflow: Annotated[str, typer.Argument(help="Where the workflow is: package.module:name.", metavar="MODULE:NAME")],
-    input: Annotated[Path, typer.Option("--input", help="JSON Lines: one request a line.", metavar="FILE")],
-    model: Annotated[
-        str | None, typer.Option("--model", help=ModelOption.__metadata__[0].help, metavar="MODEL")
-    ] = None,
-    store: StoreOption = STORE,
-    owner: OwnerOption = "local",
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Requests at the same time.")] = 4,
-    max_loss: Annotated[
-        float | None,
-        typer.Option("--max-loss", min=0, max=1, help="Exit 1 if a larger share of any question is lost."),
-    ] = None,
-    base_url: BaseUrlOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+@click.argument("workflow", metavar="MODULE:NAME")
+@click.option("--input", "path", type=A_FILE, required=True, metavar="FILE", help="JSON Lines: one request a line.")
+@click.option("--model", metavar="MODEL", help="The model that steps ask, as for demo.")
+@of_a_store
+@click.option("--jobs", type=click.IntRange(min=1), default=4, show_default=True, help="Requests at the same time.")
+@of_a_report
+@of_a_model
+@of_all
+def run(*, debug: bool, **chosen: Any) -> None:
     """Run a workflow on every line of a file.
 
     A line is a JSON string (the request), or an object with "request" and, if you like, "id" and
     "session". The same file again continues: what is committed is not done twice.
     """
     from statepact.cli._output import guarded
-    from statepact.cli._run import run_file
 
     with guarded(debug=debug):
-        run_file(
-            workflow,
-            input,
-            model=model,
-            store=store,
-            owner=owner,
-            jobs=jobs,
-            max_loss=max_loss,
-            base_url=base_url,
-            as_json=as_json,
-        )
+        from statepact.cli._run import run_file
+
+        run_file(**chosen)
 
 
 @app.command()
-def show(
-    session: Annotated[str, typer.Argument(help="Name of the session.")],
-    store: StoreOption = STORE,
-    owner: OwnerOption = "local",
-    run: Annotated[str | None, typer.Option("--run", help="Which run; by default the newest.", metavar="ID")] = None,
-    max_loss: Annotated[
-        float | None,
-        typer.Option("--max-loss", min=0, max=1, help="Exit 1 if a larger share of any question is lost."),
-    ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page.", metavar="FILE")] = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+@click.argument("session")
+@of_a_store
+@click.option("--run", metavar="ID", help="Which run; by default the newest.")
+@of_a_report
+@page
+@of_all
+def show(*, debug: bool, **chosen: Any) -> None:
     """Show the fact ledger of a run: what was born, delivered, proven and lost, step by step."""
     from statepact.cli._output import guarded
-    from statepact.cli._show import show_session
 
     with guarded(debug=debug):
-        show_session(session, store=store, owner=owner, run=run, max_loss=max_loss, html=html, as_json=as_json)
+        from statepact.cli._show import show_session
+
+        show_session(**chosen)
 
 
 @app.command()
-def verify(
-    session: Annotated[str, typer.Argument(help="Name of the session.")],
-    store: StoreOption = STORE,
-    owner: OwnerOption = "local",
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+@click.argument("session")
+@of_a_store
+@of_all
+def verify(*, debug: bool, **chosen: Any) -> None:
     """Check that the log of a session is what was committed, byte for byte."""
     from statepact.cli._output import guarded
-    from statepact.cli._verify import verify_session
 
     with guarded(debug=debug):
-        verify_session(session, store=store, owner=owner, as_json=as_json)
+        from statepact.cli._verify import verify_session
 
-
-@app.callback(invoke_without_command=True)
-def version(
-    show_version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False,
-) -> None:
-    if show_version:
-        from statepact.__about__ import __version__
-
-        typer.echo(__version__)
-        raise typer.Exit
+        verify_session(**chosen)

@@ -35,7 +35,7 @@ def run_demo(
     cases: int,
     notes: int,
     seed: int,
-    lang: str,
+    lang: Lang,
     long: bool,
     data: Path | None,
     understand: str,
@@ -44,10 +44,7 @@ def run_demo(
     as_json: bool,
 ) -> None:
     """Run the comparison and show it."""
-    language = _language(lang)
-    if understand not in ("case", "model"):
-        raise SetupError(f"--understand is {understand!r}", hint="choose case or model")
-    pool, said = _pool(language, data)
+    pool, said = _pool(lang, data)
     drawn = choose(pool, cases, seed=seed)
     if len(drawn) < cases:
         said.append(f"There are only {len(drawn)} cases; all of them are used.")
@@ -70,14 +67,6 @@ def run_demo(
         write_page(html, result_page(comparison, lang=lang))
         if not as_json:
             console().print(f"page written to {html}", markup=False)
-
-
-def _language(lang: str) -> Lang:
-    if lang == "en":
-        return "en"
-    if lang == "zh":
-        return "zh"
-    raise SetupError(f"--lang is {lang!r}", hint="choose en or zh")
 
 
 def _pool(lang: Lang, data: Path | None) -> tuple[tuple[Case, ...], list[str]]:

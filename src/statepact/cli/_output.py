@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
+import click
 import orjson
-import typer
 from rich.console import Console
 
 from statepact.errors import (
@@ -34,6 +34,13 @@ class ExitCode(IntEnum):
     UNREADABLE = 3
 
 
+class Exit(SystemExit):
+    """Ends the command with an exit code; everything there was to say has been said."""
+
+    def __init__(self, code: ExitCode) -> None:
+        super().__init__(int(code))
+
+
 _UNREADABLE = (StoreUnavailable, StoreTooNew, StoreReadOnly, UnknownSession, UnknownRun, CorruptState)
 
 
@@ -49,10 +56,10 @@ def print_json(value: Any, *, indent: bool = False) -> None:
     sys.stdout.buffer.flush()
 
 
-def fail(message: str, code: ExitCode = ExitCode.USAGE) -> typer.Exit:
+def fail(message: str, code: ExitCode = ExitCode.USAGE) -> Exit:
     """Write an error to standard error and return the exit to raise."""
-    typer.echo(f"error: {message}", err=True)
-    return typer.Exit(code)
+    click.echo(f"error: {message}", err=True)
+    return Exit(code)
 
 
 @contextmanager
@@ -63,15 +70,15 @@ def guarded(*, debug: bool) -> Iterator[None]:
     """
     try:
         yield
-    except typer.Exit:
+    except click.ClickException:
         raise
     except BrokenPipeError:
         # The reader of our output went away (`| head`); there is nobody to tell.
         sys.stderr.close()
-        raise typer.Exit(ExitCode.NOT_WELL) from None
+        raise Exit(ExitCode.NOT_WELL) from None
     except KeyboardInterrupt:
-        typer.echo("stopped; what was committed stays", err=True)
-        raise typer.Exit(ExitCode.NOT_WELL) from None
+        click.echo("stopped; what was committed stays", err=True)
+        raise Exit(ExitCode.NOT_WELL) from None
     except StatepactError as error:
         if debug:
             raise
@@ -79,9 +86,10 @@ def guarded(*, debug: bool) -> Iterator[None]:
     except Exception as error:
         if debug:
             raise
-        place = _place(error)
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
         raise fail(
-            f"{type(error).__name__}{place}\n  → run again with --debug to see the traceback  [ERR_INTERNAL]",
+            f"{type(error).__name__}{_place(error)}\n  → run again with --debug to see the traceback  [ERR_INTERNAL]",
             ExitCode.NOT_WELL,
         ) from None
 

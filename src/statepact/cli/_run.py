@@ -7,16 +7,15 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import orjson
-import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from statepact.cli._output import ExitCode, console, print_json, too_much_loss
+from statepact.cli._output import Exit, ExitCode, console, print_json, too_much_loss
 from statepact.contracts import Contract, validate_json
 from statepact.errors import SetupError, StatepactError, TooLarge
 from statepact.ledger._codec import encode
@@ -52,9 +51,9 @@ class Counts:
 
 
 def run_file(
-    where: str,
-    path: Path,
     *,
+    workflow: str,
+    path: Path,
     model: str | None,
     store: str,
     owner: str,
@@ -64,17 +63,17 @@ def run_file(
     as_json: bool,
 ) -> None:
     """Run the workflow on every line, print a result for each, and exit 1 if any is not well."""
-    workflow = load_workflow(where)
-    workflow.check()
+    loaded = load_workflow(workflow)
+    loaded.check()
     if not path.is_file():
         raise SetupError(f"there is no file {path}", hint="--input takes a JSON Lines file")
     chosen = model_from_name(model, base_url=base_url) if model else None
-    batch = Batch(workflow, owner=owner, model=chosen, max_loss=max_loss, as_json=as_json)
+    batch = Batch(loaded, owner=owner, model=chosen, max_loss=max_loss, as_json=as_json)
     asyncio.run(batch.run(path, store, jobs))
     batch.summarise()
     counts = batch.counts
     if counts.failed or counts.unreadable or counts.too_lossy:
-        raise typer.Exit(ExitCode.NOT_WELL)
+        raise Exit(ExitCode.NOT_WELL)
 
 
 def load_workflow(where: str) -> Workflow:
@@ -124,25 +123,21 @@ class Batch:
     async def run(self, path: Path, store_url: str, jobs: int) -> None:
         """Run every line; one that cannot be read or that fails does not stop the others."""
         slots = asyncio.Semaphore(jobs)
-        running: set[asyncio.Task[None]] = set()
-        async with AsyncExitStack() as stack:
-            store = await stack.enter_async_context(open_store(store_url))
+        async with open_store(store_url) as store:
             with self._progress as progress:
                 bar = progress.add_task(self.workflow.name, total=_count_lines(path))
-                for number, raw in _lines(path):
-                    await slots.acquire()
-                    task = asyncio.create_task(self._line(store, number, raw))
-                    running.add(task)
 
-                    def ended(task: asyncio.Task[None]) -> None:
-                        running.discard(task)
+                async def one(number: int, raw: bytes | None) -> None:
+                    try:
+                        await self._line(store, number, raw)
+                    finally:
                         slots.release()
                         progress.advance(bar)
 
-                    task.add_done_callback(ended)
-                    if task_error := next((t for t in running if t.done() and t.exception()), None):
-                        task_error.result()
-                await asyncio.gather(*running)
+                async with asyncio.TaskGroup() as group:
+                    for number, raw in _lines(path):
+                        await slots.acquire()
+                        group.create_task(one(number, raw))
 
     async def _line(self, store: Store, number: int, raw: bytes | None) -> None:
         try:
@@ -155,8 +150,6 @@ class Batch:
             run = await self.workflow.run(
                 line.request, ask=self.model, owner=self.owner, session=line.session, id=line.id, store=store
             )
-        except SetupError:
-            raise
         except StatepactError as error:
             self.counts.failed += 1
             self._report({"line": number, "id": line.id, "status": "failed", "problem": error.as_dict()}, str(error))
@@ -225,7 +218,7 @@ class Batch:
             return
         name = f"line {record['line']}" + (f" · {record['id']}" if "id" in record else "")
         self._progress.console.file.flush()
-        typer.echo(f"{name} · {record['status']} · {text}")
+        click.echo(f"{name} · {record['status']} · {text}")
         sys.stdout.flush()
 
     def summarise(self) -> None:
@@ -239,7 +232,7 @@ class Batch:
             parts.append(f"{c.stored} of them answered from the store")
         if c.too_lossy:
             parts.append(f"{c.too_lossy} above --max-loss")
-        typer.echo(" · ".join(parts))
+        click.echo(" · ".join(parts))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:

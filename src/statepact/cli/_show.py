@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
 from statepact.cli._ledger_table import print_ledger
-from statepact.cli._output import ExitCode, console, print_json, too_much_loss, write_page
+from statepact.cli._output import Exit, ExitCode, console, print_json, too_much_loss, write_page
 from statepact.errors import UnknownSession
 from statepact.ledger import session_key
 from statepact.loss import LossReport, measure
@@ -19,8 +17,8 @@ from statepact.stores._open_log import OpenLog
 
 
 def show_session(
-    session: str,
     *,
+    session: str,
     store: str,
     owner: str,
     run: str | None,
@@ -44,7 +42,7 @@ def show_session(
                 f"\n{len(runs)} runs in this session; --run ID shows another: {', '.join(runs[-5:])}", markup=False
             )
     if too_much_loss(report.rates, max_loss):
-        raise typer.Exit(ExitCode.NOT_WELL)
+        raise Exit(ExitCode.NOT_WELL)
 
 
 async def _read(session: str, *, store: str, owner: str, run: str | None) -> tuple[LossReport, Sequence[str]]:

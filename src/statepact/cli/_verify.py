@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import typer
-
-from statepact.cli._output import ExitCode, console, print_json
+from statepact.cli._output import Exit, ExitCode, console, print_json
 from statepact.cli._show import reading
 from statepact.errors import UnknownSession
 from statepact.ledger import session_key
@@ -14,7 +12,7 @@ from statepact.stores import open_store
 from statepact.stores._verify import Verdict, verify
 
 
-def verify_session(session: str, *, store: str, owner: str, as_json: bool) -> None:
+def verify_session(*, session: str, store: str, owner: str, as_json: bool) -> None:
     """Check a session's log and exit 1 if an entry is not what was committed."""
     verdict = asyncio.run(_verify(session, store=store, owner=owner))
     if as_json:
@@ -22,7 +20,7 @@ def verify_session(session: str, *, store: str, owner: str, as_json: bool) -> No
     else:
         console().print(str(verdict), markup=False)
     if not verdict.ok:
-        raise typer.Exit(ExitCode.NOT_WELL)
+        raise Exit(ExitCode.NOT_WELL)
 
 
 async def _verify(session: str, *, store: str, owner: str) -> Verdict:
