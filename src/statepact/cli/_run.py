@@ -16,9 +16,10 @@ import orjson
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from statepact.cli._output import Exit, ExitCode, console, print_json, too_much_loss
-from statepact.contracts import Contract, validate_json
+from statepact.contracts import Contract, fact_fields, validate_json
 from statepact.errors import SetupError, StatepactError, TooLarge
 from statepact.ledger._codec import encode
+from statepact.loss import MASK
 from statepact.models import model_from_name
 from statepact.models._base import Model
 from statepact.stores import open_store
@@ -188,7 +189,7 @@ class Batch:
     def _result(self, line: Line, run: Run) -> None:
         loss = run.loss
         outputs = {
-            contract.contract_name: [orjson.loads(encode(value)) for value in run.all(contract)]
+            contract.contract_name: [_masked(value) for value in run.all(contract)]
             for contract in self.workflow.check().results
         }
         stored = sum(step.ending == "stored" for step in run.steps.values())
@@ -233,6 +234,12 @@ class Batch:
         if c.too_lossy:
             parts.append(f"{c.too_lossy} above --max-loss")
         click.echo(" · ".join(parts))
+
+
+def _masked(value: Contract) -> dict[str, Any]:
+    """A committed output as JSON, for a screen or a log: sensitive values are not in it."""
+    shown: dict[str, Any] = orjson.loads(encode(value))
+    return {**shown, **{fact.name: MASK for fact in fact_fields(type(value)) if fact.sensitive and fact.name in shown}}
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:

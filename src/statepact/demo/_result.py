@@ -126,6 +126,7 @@ def result_page(comparison: Comparison, *, lang: str) -> str:
         table(
             [*COLUMNS, "what the last step is shown"],
             (_way_cells(comparison, way) for way in comparison.tallies),
+            numbers=COLUMNS[1:],
         ),
         *(f"<p>{escape(line)}</p>" for line in remarks(comparison)),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statepact.loss._fact_ledger import MASK
 from statepact.loss._measure import measure
 from statepact.loss._report import (
     SIGNS,
@@ -15,6 +16,7 @@ from statepact.loss._report import (
 )
 
 __all__ = [
+    "MASK",
     "SIGNS",
     "ChangedId",
     "Delivery",

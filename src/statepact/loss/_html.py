@@ -24,9 +24,9 @@ p { max-width: 62rem; margin: .4rem 0; } .soft { color: var(--soft); }
 .figure b { display: block; font-size: 1.5rem; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; border: 1px solid var(--line); border-radius: .6rem; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; } caption { text-align: left; }
-th, td { text-align: left; padding: .45rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { text-align: start; padding: .45rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 tr:last-child td, tr:last-child th { border-bottom: 0; } thead th { white-space: nowrap; color: var(--soft); }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.value { max-width: 18rem; overflow-wrap: anywhere; } tbody th { font-weight: 600; white-space: nowrap; }
 .cell { white-space: nowrap; border-radius: .35rem; padding: .05rem .4rem; color: var(--soft); }
 .born { color: var(--new); background: var(--newbg); } .delivered { color: var(--good); }
@@ -47,9 +47,12 @@ def page(title: str, body: Iterable[str], *, lang: str = "en") -> str:
     )
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table that scrolls by itself where it is too wide; cells are HTML already escaped."""
-    header = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in head)
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> str:
+    """Return a table that scrolls by itself where it is too wide; cells are HTML already escaped.
+
+    `numbers` are the headings of columns that hold numbers.
+    """
+    header = "".join(f"<th scope=col{' class=number' if cell in numbers else ''}>{escape(cell)}</th>" for cell in head)
     body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return f'<div class="wide"><table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
 
