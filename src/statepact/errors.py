@@ -67,12 +67,13 @@ class MissingExtra(StatepactError, ImportError):
 
     code = "ERR_MISSING_EXTRA"
 
-    def __init__(self, what: str, *, extra: str, install: str | None = None) -> None:
+    def __init__(self, what: str, *, extra: str, needs: str = "", install: str = "") -> None:
         super().__init__(
-            f"{what} needs the {extra} extra",
+            f"{what} needs {needs or f'the {extra} extra'}",
             hint=install or f"pip install 'statepact[{extra}]'",
         )
         self.extra = extra
+        """Name of the extra, or of the part that is not an extra but has to be installed all the same."""
 
 
 # -- contracts -----------------------------------------------------------------------------------

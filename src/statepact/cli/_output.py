@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +11,6 @@ from enum import IntEnum
 from typing import Any
 
 import click
-import orjson
 from rich.console import Console
 
 from statepact.errors import (
@@ -46,19 +47,21 @@ _UNREADABLE = (StoreUnavailable, StoreTooNew, StoreReadOnly, UnknownSession, Unk
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console; colour only on a terminal and never with NO_COLOR (rich honours it)."""
-    return Console(stderr=stderr, highlight=False)
+    # Without a terminal nobody sees line ends at 80, and a program would have to join them again.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
+    return Console(stderr=stderr, highlight=False, soft_wrap=width is not None, width=width)
 
 
-def print_json(value: Any, *, indent: bool = False) -> None:
-    """Write one JSON value as one line (or indented) to standard output, Chinese as it is, and flush."""
-    option = orjson.OPT_INDENT_2 if indent else 0
-    sys.stdout.buffer.write(orjson.dumps(value, option=option) + b"\n")
+def print_json(value: Any) -> None:
+    """Write one JSON value as one line to standard output, Chinese as it is, integers exact, and flush."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    sys.stdout.buffer.write(text.encode() + b"\n")
     sys.stdout.buffer.flush()
 
 
 def fail(message: str, code: ExitCode = ExitCode.USAGE) -> Exit:
     """Write an error to standard error and return the exit to raise."""
-    click.echo(f"error: {message}", err=True)
+    click.echo(f"Error: {message}", err=True)
     return Exit(code)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
+from pydantic_core import from_json
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from statepact.cli._output import Exit, ExitCode, console, print_json, too_much_loss
@@ -161,9 +162,9 @@ class Batch:
         if raw is None:
             raise TooLarge(f"line {number} has more than {LARGEST_LINE:,} bytes", hint="split it; the rest runs")
         try:
-            value = orjson.loads(raw)
-        except orjson.JSONDecodeError as error:
-            raise SetupError(f"line {number} is not JSON ({error.msg} at byte {error.pos})") from None
+            value = from_json(raw)
+        except ValueError as error:
+            raise SetupError(f"line {number} is not JSON: {error}") from None
         if isinstance(value, str):
             value = {"request": value}
         if not isinstance(value, dict) or "request" not in value:
@@ -184,7 +185,7 @@ class Batch:
             if not request.strip():
                 raise SetupError(f"the request of line {number} is empty")
             return request
-        return validate_json(takes, orjson.dumps(request), side=f"the request of line {number}")
+        return validate_json(takes, json.dumps(request), side=f"the request of line {number}")
 
     def _result(self, line: Line, run: Run) -> None:
         loss = run.loss
@@ -238,7 +239,7 @@ class Batch:
 
 def _masked(value: Contract) -> dict[str, Any]:
     """A committed output as JSON, for a screen or a log: sensitive values are not in it."""
-    shown: dict[str, Any] = orjson.loads(encode(value))
+    shown: dict[str, Any] = from_json(encode(value))
     return {**shown, **{fact.name: MASK for fact in fact_fields(type(value)) if fact.sensitive and fact.name in shown}}
 
 

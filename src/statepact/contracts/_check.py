@@ -12,11 +12,13 @@ from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
 from statepact.contracts._contract import Contract, label
+from statepact.contracts._fields import fact_fields
 from statepact.errors import ContractViolation, VersionMismatch, Violation
 
 C = TypeVar("C", bound=Contract)
 
-_OWN_KINDS = frozenset(typing.get_args(ErrorType)) - {"value_error", "assertion_error"}
+# `union_tag_invalid` repeats the tag that was found, which is a value.
+_OWN_KINDS = frozenset(typing.get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}
 _LONGEST_PATH_PART = 60
 
 
@@ -29,7 +31,7 @@ def validate(contract: type[C], value: C | Mapping[str, Any], *, side: str = "")
     try:
         return contract.__pydantic_validator__.validate_python(value)  # type: ignore[no-any-return]
     except ValidationError as error:
-        raise violation(label(contract), error, side=side) from None
+        raise violation(contract, error, side=side) from None
 
 
 def validate_json(contract: type[C], data: bytes | str, *, side: str = "", lax: bool = False) -> C:
@@ -40,18 +42,27 @@ def validate_json(contract: type[C], data: bytes | str, *, side: str = "", lax: 
     try:
         return contract.model_validate_json(data, strict=not lax)
     except ValidationError as error:
-        raise violation(label(contract), error, side=side) from None
+        raise violation(contract, error, side=side) from None
 
 
-def violation(contract: str, error: ValidationError, *, side: str = "") -> ContractViolation:
+def violation(contract: type[Contract] | str, error: ValidationError, *, side: str = "") -> ContractViolation:
     """Turn Pydantic's error into ours: types instead of values, likely typos named.
 
-    `contract` is how the contract is shown, such as `Order 1.0`.
+    Where the class is not known, `contract` is how it is shown, such as `Order 1.0`.
     """
     details = error.errors(include_context=False, include_url=False)
+    if isinstance(contract, str):
+        shown = contract
+    else:
+        shown = label(contract)
+        sensitive = {fact.name for fact in fact_fields(contract) if fact.sensitive}
+        for detail in details:
+            # Below it the path may hold keys of a dict, and those are values too.
+            if detail["loc"] and detail["loc"][0] in sensitive:
+                detail["loc"] = detail["loc"][:1]
     unknown = [d for d in details if d["type"] == "extra_forbidden"]
     problems = [_problem(d, unknown) for d in details]
-    return ContractViolation(contract, problems, side=side)
+    return ContractViolation(shown, dict.fromkeys(problems), side=side)
 
 
 def _problem(detail: ErrorDetails, unknown: list[ErrorDetails]) -> Violation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from statepact.errors import SetupError
 
@@ -15,18 +15,7 @@ _VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})")
 _NAME = re.compile(r"[\w.\-]{1,100}")
 
 
-class Contract(
-    BaseModel,
-    frozen=True,
-    extra="forbid",
-    strict=True,
-    allow_inf_nan=False,
-    # Values of customers must not reach a log through an exception's text.
-    hide_input_in_errors=True,
-    # Frozen does not reach lists inside, `model_copy(update=)` or `model_construct`; what is
-    # committed is therefore checked again, not trusted because of its type.
-    revalidate_instances="always",
-):
+class Contract(BaseModel):
     """What a step hands on: typed fields, frozen, with a version.
 
     ```python
@@ -43,6 +32,20 @@ class Contract(
     `name` is what is stored and shown, by default the name of the class; give it when you rename
     a class whose values are already stored.
     """
+
+    # Not as class keywords: pyright wants every subclass of a class with `frozen=True` to repeat it,
+    # so that each contract of each user would be an error there.
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        # Values of customers must not reach a log through an exception's text.
+        hide_input_in_errors=True,
+        # Frozen does not reach lists inside, `model_copy(update=)` or `model_construct`; what is
+        # committed is therefore checked again, not trusted because of its type.
+        revalidate_instances="always",
+    )
 
     contract_name: ClassVar[str] = "Contract"
     contract_version: ClassVar[str] = "1.0"

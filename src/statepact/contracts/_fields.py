@@ -38,10 +38,18 @@ def fact_fields(contract: type[Contract]) -> tuple[FactField, ...]:
     """Return the facts of a contract in the order of its fields.
 
     A mark anywhere inside a field, also in a nested contract, counts for the whole field.
-    Raises `SetupError` if a link names a field that does not exist.
+    Raises `SetupError` if a link names a field, or an annotation a type, that does not exist.
     """
     if not contract.__pydantic_complete__:
-        contract.model_rebuild()
+        from pydantic.errors import PydanticUndefinedAnnotation
+
+        try:
+            contract.model_rebuild()
+        except PydanticUndefinedAnnotation as error:
+            raise SetupError(
+                f"contract {label(contract)} has an annotation that names nothing: {error.name}",
+                hint=f"define it first, or call {contract.__name__}.model_rebuild() where it is defined",
+            ) from None
     return tuple(_fact_field(contract, name, info) for name, info in contract.model_fields.items())
 
 

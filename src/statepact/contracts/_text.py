@@ -82,7 +82,7 @@ def read_text(
         value = _strict(contract, None, tree) if converted else value
         marks.append("lax")
     if isinstance(value, ValidationError):
-        raise violation(label(contract), value, side=side)
+        raise violation(contract, value, side=side)
     if may_hold_decimals(contract):
         exact = with_digits(value, tree)
         value = value if exact is value else validate(contract, exact, side=side)

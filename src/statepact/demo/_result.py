@@ -14,7 +14,7 @@ from statepact.loss._html import figure, ledger_html, losses_html, page, table
 WAY_MEANS = {
     "last": "only the previous answer is passed on",
     "transcript": "everything is pasted",
-    "memory": "the last five steps, cut at 200 and 300 characters",
+    "memory": "the last five entries, cut at 200 and 300 characters",
     "statepact": "what the step declares, and what is pinned",
 }
 

@@ -63,23 +63,25 @@ def addresses_in(stored: bytes) -> dict[str, bytes]:
         return {}
     try:
         return {name: bytes.fromhex(address) for name, address in orjson.loads(addresses).items()}
-    except (ValueError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise CorruptState("the block addresses of a cell cannot be read") from error
 
 
 def put_together(stored: bytes, blocks: Mapping[bytes, bytes]) -> bytes:
-    """Return the whole document. Raises `CorruptState` if one of its blocks is not there."""
+    """Return the whole document, byte for byte; raises `CorruptState` if one of its blocks is not there."""
     addresses = addresses_in(stored)
     if not addresses:
         return stored
-    document = stored.partition(_MARK)[0]
-    parts = [] if document == b"{}" else [document[1:-1]]
-    for name, address in addresses.items():
-        try:
-            parts.append(orjson.dumps(name) + b":" + blocks[address])
-        except KeyError:
-            raise CorruptState(
-                f"the large value of field {name!r} is missing from the store",
-                hint="restore the store from a backup; the digest of the value is still known",
-            ) from None
-    return b"{" + b",".join(parts) + b"}"
+    try:
+        fields = orjson.loads(stored.partition(_MARK)[0])
+        # Fragments go into the text as they are: no large value is parsed again.
+        fields.update({name: orjson.Fragment(blocks[address]) for name, address in addresses.items()})
+        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+    except KeyError:
+        missing = ", ".join(repr(name) for name, address in addresses.items() if address not in blocks)
+        raise CorruptState(
+            f"the large value of field {missing} is missing from the store",
+            hint="restore the store from a backup; the digest of the value is still known",
+        ) from None
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, AttributeError) as error:
+        raise CorruptState("the bytes of a cell cannot be read") from error

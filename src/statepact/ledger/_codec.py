@@ -122,8 +122,8 @@ def _encode_directly(plan: Plan, fields: dict[str, Any]) -> bytes | None:
         data = orjson.dumps(fields, plan.hook, OPTIONS)
     except (TypeError, ValueError, KeyError, Refused):
         return None  # half a character, a long integer, or a value of another type
-    # The single byte first: looking for it costs a tenth of looking for six.
-    return None if b"\\" in data and b"\\u0000" in data else data
+    # The single byte first: looking for it costs a twentieth of looking for six.
+    return None if _BACKSLASH in data and b"\\u0000" in data else data
 
 
 def _encode_walked(plan: Plan, value: Contract, rest: Mapping[str, Any] | None) -> tuple[bytes, tuple[str, ...]]:
@@ -180,12 +180,12 @@ def _decode(contract: type[C], data: bytes, max_bytes: int) -> tuple[C, bytes, t
         raise TooLarge(f"{label(contract)} is nested deeper than {MAX_DEPTH} levels")
     cleaned: tuple[str, ...] = ()
     try:
-        if b"\\" in data and _SUSPICIOUS.search(data):
+        if _BACKSLASH in data and _SUSPICIOUS.search(data):
             data, cleaned = _repaired(data)
         return _read(plan, contract, data), data, cleaned
     except ValidationError as error:
         if error.errors(include_input=False, include_context=False, include_url=False)[0]["type"] != "json_invalid":
-            raise violation(label(contract), error, side="a stored value") from None
+            raise violation(contract, error, side="a stored value") from None
     except (ValueError, RecursionError):
         pass
     try:
@@ -193,7 +193,7 @@ def _decode(contract: type[C], data: bytes, max_bytes: int) -> tuple[C, bytes, t
         data, cleaned = _repaired(data)
         return _read(plan, contract, data), data, cleaned
     except ValidationError as error:
-        raise violation(label(contract), error, side="a stored value") from None
+        raise violation(contract, error, side="a stored value") from None
     except UnknownTag as error:
         raise _corrupt(contract, str(error)) from None
     except (ValueError, RecursionError):
@@ -213,6 +213,7 @@ def _read(plan: Plan, contract: type[C], data: bytes) -> C:
     return read_python(contract, plan.root.decode(raw))  # type: ignore[no-any-return]
 
 
+_BACKSLASH = ord("\\")
 _SUSPICIOUS = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _ROUND = bytes.maketrans(b"[]{}", b"()()")
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))

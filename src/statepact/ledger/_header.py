@@ -12,7 +12,7 @@ names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -70,9 +70,13 @@ class Read:
     """False for a cell whose pinned facts came along although the step did not declare it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Header:
-    """Everything about an entry except its values."""
+    """Everything about an entry except its values.
+
+    Nobody changes one that has its digest. Not frozen, because each step makes one, and that would
+    cost it three microseconds.
+    """
 
     kind: Kind
     at: int
@@ -99,12 +103,10 @@ class Names:
     def __len__(self) -> int:
         return len(self._by_number)
 
-    def copy(self) -> Names:
-        """Return an independent copy."""
-        other = Names()
-        other._by_number = list(self._by_number)
-        other._numbers = dict(self._numbers)
-        return other
+    def cut_back(self, size: int) -> None:
+        """Forget the newest names until `size` are left: the entry that used them was not kept."""
+        while len(self._by_number) > size:
+            self._numbers.pop(self._by_number.pop(), None)
 
     def add(self, name: str) -> None:
         """Give the next number to a name."""
@@ -114,6 +116,14 @@ class Names:
     def number(self, name: str) -> int | None:
         """Return the number of a name, `None` if the log has not used it."""
         return self._numbers.get(name)
+
+    def number_or_new(self, name: str) -> int:
+        """Return the number of a name, which gets the next one if the log has not used it."""
+        found = self._numbers.get(name)
+        if found is None:
+            found = len(self._by_number)
+            self.add(name)
+        return found
 
     def name(self, number: int) -> str:
         """Return the name of a number; raises `CorruptState` if the log never gave it out."""
@@ -125,15 +135,8 @@ class Names:
 
 def encode_body(header: Header, names: Names) -> bytes:
     """Return the header without its digest; names that the log has not used yet are added to `names`."""
-    new: list[str] = []
-
-    def number(name: str) -> int:
-        found = names.number(name)
-        if found is None:
-            found = len(names)
-            names.add(name)
-            new.append(name)
-        return found
+    known = len(names)
+    number = names.number_or_new
 
     numbers = [header.at, number(header.run), number(header.step), number(header.branch), len(header.cells)]
     for cell in header.cells:
@@ -143,24 +146,24 @@ def encode_body(header: Header, names: Names) -> bytes:
         numbers += (read.revision, read.cell, read.reached << 1 | read.declared)
         if read.reached is Reached.PARTLY:
             numbers.append(read.mask)
-    numbers.append(len(new))
+    numbers.append(len(names) - known)
     out = bytearray((header.kind,))
     out += header.salt
     out += header.input_digest
-    for value in numbers:
-        _put(out, value)
-    for name in new:
-        raw = name.encode()
-        _put(out, len(raw))
+    _put(out, numbers)
+    for new in range(known, len(names)):
+        raw = names.name(new).encode()
+        _put(out, (len(raw),))
         out += raw
     return bytes(out)
 
 
-def _put(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
+def _put(out: bytearray, values: Iterable[int]) -> None:
+    for value in values:
+        while value > 0x7F:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+        out.append(value)
 
 
 _SALT_AT = 1

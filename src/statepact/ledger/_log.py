@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from statepact.errors import CorruptState
 from statepact.ledger._described import ContractRecord, described
@@ -63,6 +64,8 @@ class RunLog:
     by_cell: dict[tuple[str, str], Entry] = field(default_factory=dict)
     """Commits by (step, branch)."""
     by_contract: dict[str, list[Cell]] = field(default_factory=dict)
+    pinned: list[Cell] = field(default_factory=list)
+    """Cells that hold pinned facts: every step looks for them, and a long run has few."""
 
     @property
     def seal(self) -> Entry | None:
@@ -107,8 +110,10 @@ class SessionLog:
         run.entries.append(entry)
         if header.kind is Kind.COMMIT:
             run.by_cell.setdefault((header.step, header.branch), entry)
-            for cell in entry.cells:
+            for cell, written in zip(entry.cells, header.cells, strict=True):
                 run.by_contract.setdefault(cell.contract.name, []).append(cell)
+                if _has_pinned(written.contract):
+                    run.pinned.append(cell)
         return entry
 
     def cell(self, revision: int, number: int) -> Cell:
@@ -126,6 +131,11 @@ def _cells(revision: int, header: Header) -> Iterator[Cell]:
             revision, number, header.run, header.step, header.branch, described(cell.contract), offset, cell.size
         )
         offset += cell.size
+
+
+@lru_cache(maxsize=4096)
+def _has_pinned(contract: str) -> bool:
+    return bool(described(contract).pinned)
 
 
 class Snapshot:
@@ -148,12 +158,12 @@ class Snapshot:
             return []
         return [cell for cell in run.by_contract.get(contract_name, ()) if cell.revision <= self.revision]
 
-    def contracts(self) -> list[str]:
-        """Return the names of the contracts that have values, in the order of their first commit."""
+    def pinned(self) -> list[Cell]:
+        """Return the cells of this run that hold pinned facts, in the order of their commits."""
         run = self._log.runs.get(self.run)
         if run is None:
             return []
-        return [name for name, cells in run.by_contract.items() if cells[0].revision <= self.revision]
+        return [cell for cell in run.pinned if cell.revision <= self.revision]
 
     def commit(self, step: str, branch: str = "") -> Entry | None:
         """Return what a step has committed in this run, if it has."""

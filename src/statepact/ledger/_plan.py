@@ -83,16 +83,14 @@ def _levels(node: Node, known: dict[int, int]) -> int:
 
 def _hook(models: dict[type, int]) -> Callable[[Any], Any]:
     """Return what orjson asks about a value it does not know, for the fields it writes directly."""
-    size_of = models.get
 
     def hook(value: Any) -> Any:
         kind = type(value)
-        size = size_of(kind)
-        if size is not None:
+        if kind in models:
             fields = value.__dict__
-            if len(fields) != size:
-                raise TypeError("other names than the fields, such as a cached property")
-            return fields
+            if len(fields) == models[kind]:
+                return fields
+            raise TypeError("other names than the fields, such as a cached property")
         form = TEXT_FORMS.get(kind)
         if form is not None:
             return form.write(value)

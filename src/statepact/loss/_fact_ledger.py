@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
 from statepact.ledger._described import FieldRecord
+from statepact.ledger._nodes import canonical
 from statepact.ledger._view import CellView, EntryView
 from statepact.loss._report import Ledger, LedgerRow, Obligation
 
@@ -61,6 +60,6 @@ def shown(value: Any, field: FieldRecord) -> str:
     """Return a value as text for people: cut, and masked if sensitive."""
     if field.sensitive:
         return MASK
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    text = value if isinstance(value, str) else canonical(value).decode()
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"

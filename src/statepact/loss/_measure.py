@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import orjson
-
 from statepact.ledger import REQUEST_STEP
 from statepact.ledger._described import FieldRecord
 from statepact.ledger._header import Kind, Reached
+from statepact.ledger._nodes import canonical
 from statepact.ledger._view import CellView, EntryView, ReadView, RunView
 from statepact.loss._fact_ledger import fact_ledger
 from statepact.loss._report import ChangedId, Delivery, DeliveryState, Loss, LossReport, Obligation, Standing
@@ -234,7 +233,7 @@ def _lost_obligations(obligations: list[Obligation], deliveries: list[Delivery])
 def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId], int]:
     """Identifiers in outputs of steps that asked a model, against everything committed before."""
     first = [entry for entry in run.commits[:1] if entry.step == REQUEST_STEP]
-    known = [orjson.dumps(cell.values).decode() for entry in first for cell in entry.cells]
+    known = [canonical(cell.values).decode() for entry in first for cell in entry.cells]
     hidden = {span for entry in first for cell in entry.cells for span in _sensitive_ids(cell)}
     changed: list[ChangedId] = []
     checked = 0

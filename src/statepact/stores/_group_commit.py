@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from statepact.errors import InternalError, StoreError
+from statepact.errors import InternalError, StoreError, StoreTimeout
 
 if TYPE_CHECKING:
     import asyncio
@@ -100,6 +100,10 @@ class GroupCommit:
     def _commit(self, batch: list[Job]) -> None:
         try:
             self._write(batch)
+        except StoreTimeout as error:
+            # All of them have waited for the lock; a wait for each, one after the other, helps nobody.
+            for job in batch:
+                job.error = error
         except Exception as error:
             if len(batch) == 1:
                 batch[0].error = error

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -15,7 +14,7 @@ from statepact.errors import Behind, SetupError, StoreReadOnly, StoreTimeout, St
 from statepact.ledger import SessionKey
 from statepact.stores._base import NewEntry, SessionInfo, StoredHeader
 from statepact.stores._group_commit import GroupCommit, Job
-from statepact.stores._sqlite_schema import check_readable, connect, explain, migrate
+from statepact.stores._sqlite_schema import connect, explain, migrate
 
 T = TypeVar("T")
 
@@ -61,6 +60,7 @@ class SqliteStore:
         self._db: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         self._tail: _Tail | None = None
+        self._explained = _Explained(self.path)
         self._group: GroupCommit | None = None
         self._closed = False
 
@@ -90,20 +90,19 @@ class SqliteStore:
     def _write_here(self, db: sqlite3.Connection, key: SessionKey, entries: Sequence[NewEntry], after: int) -> None:
         tail = self._tail
         assert tail is not None
-        with self._explained(), tail.transaction():
+        with self._explained, tail:
             tail.append(key, entries, after)
 
     def _start_group(self) -> GroupCommit:
         own: list[_Tail] = []
 
         def write(batch: Sequence[Job]) -> None:
-            with self._explained():
+            with self._explained:
                 if not own:
-                    db = connect(self.path, read_only=False, full=self.durability == "power")
-                    db.execute(f"pragma busy_timeout={int(self._lock_timeout * 1000)}")
-                    own.append(_Tail(db))
+                    full = self.durability == "power"
+                    own.append(_Tail(connect(self.path, read_only=False, full=full, wait=self._lock_timeout)))
                 tail = own[0]
-                with tail.transaction():
+                with tail:
                     for job in batch:
                         try:
                             tail.append(job.key, job.entries, job.after)
@@ -119,9 +118,15 @@ class SqliteStore:
 
     # -- reading ---------------------------------------------------------------------------------
 
+    # `cast`, because whoever has edited a value by hand may have left text, which Python would
+    # refuse to decode or hand out as `str`; `statepact verify` must be able to read it.
+
     async def headers(self, key: SessionKey, *, after: int = 0) -> Sequence[StoredHeader]:
+        with self._lock, self._explained:
+            if self._tail is not None and self._tail.ends_at(key, after):
+                return ()
         rows = self._select(
-            "select e.revision, h.bytes from entry e left join header h on h.id = e.id"
+            "select e.revision, cast(h.bytes as blob) from entry e left join header h on h.id = e.id"
             " where e.session = (select s.id from session s join owner o on o.id = s.owner where o.name=? and s.name=?)"
             " and e.revision > ? order by e.revision",
             (key.owner, key.session, after),
@@ -132,8 +137,8 @@ class SqliteStore:
         found: dict[int, bytes] = {}
         for some in _portions(revisions):
             rows = self._select(
-                "select e.revision, e.payload from entry e"
-                " where e.session ="
+                "select e.revision, cast(e.payload as blob) from entry e"
+                " where e.payload is not null and e.session ="
                 " (select s.id from session s join owner o on o.id = s.owner where o.name=? and s.name=?)"
                 f" and e.revision in ({','.join('?' * len(some))})",
                 (key.owner, key.session, *some),
@@ -145,7 +150,8 @@ class SqliteStore:
         found: dict[bytes, bytes] = {}
         for some in _portions(addresses):
             rows = self._select(
-                "select b.address, b.bytes from block b where b.owner = (select id from owner where name=?)"
+                "select b.address, cast(b.bytes as blob) from block b"
+                " where b.owner = (select id from owner where name=?)"
                 f" and b.address in ({','.join('?' * len(some))})",
                 (key.owner, *some),
             )
@@ -153,9 +159,10 @@ class SqliteStore:
         return found
 
     async def sessions(self, owner: str) -> Sequence[SessionInfo]:
+        # A refused append in a batch may leave the name of a session that has no entries.
         rows = self._select(
-            "select s.name, (select coalesce(max(revision), 0) from entry where session = s.id)"
-            " from session s join owner o on o.id = s.owner where o.name=? order by s.name",
+            "select s.name, (select max(revision) from entry where session = s.id) as newest"
+            " from session s join owner o on o.id = s.owner where o.name=? and newest is not null order by s.name",
             (owner,),
         )
         return [SessionInfo(session=name, revision=revision) for name, revision in rows]
@@ -163,7 +170,7 @@ class SqliteStore:
     def _select(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         with self._lock:
             db = self._open()
-            with self._explained():
+            with self._explained:
                 return db.execute(statement, values).fetchall()
 
     # -- opening and closing ---------------------------------------------------------------------
@@ -177,13 +184,15 @@ class SqliteStore:
             raise StoreUnavailable(f"the folder of {self.path} does not exist", hint="make the folder first")
         if self._read_only and not self.path.exists():
             raise StoreUnavailable(f"{self.path} does not exist", hint="check the path")
-        with self._explained():
-            db = connect(self.path, read_only=self._read_only, full=self.durability == "power")
+        with self._explained:
+            # Several processes may create the file at once: the first one does it, the others wait.
+            # After that this connection never waits, because it stands on the event loop's thread.
+            wait = 0.0 if self._read_only else self._lock_timeout
+            db = connect(self.path, read_only=self._read_only, full=self.durability == "power", wait=wait)
             try:
-                if self._read_only:
-                    check_readable(db, self.path)
-                else:
-                    self._migrate(db)
+                if not self._read_only:
+                    migrate(db, self.path)
+                db.execute("pragma busy_timeout=0")
             except BaseException:
                 db.close()
                 raise
@@ -191,23 +200,19 @@ class SqliteStore:
         self._tail = _Tail(db)
         return db
 
-    def _migrate(self, db: sqlite3.Connection) -> None:
-        # Several processes may create the file at once; the first one does it, the others wait.
-        db.execute(f"pragma busy_timeout={int(self._lock_timeout * 1000)}")
-        migrate(db, self.path)
-        db.execute("pragma busy_timeout=0")
-
     async def aclose(self) -> None:
         with self._lock:
             self._closed = True
             group, self._group = self._group, None
             db, self._db, self._tail = self._db, None, None
-        if group is not None:
-            import asyncio
+        try:
+            if group is not None:
+                import asyncio
 
-            await asyncio.to_thread(group.close)
-        if db is not None:
-            db.close()
+                await asyncio.to_thread(group.close)
+        finally:
+            if db is not None:
+                db.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -217,16 +222,28 @@ class SqliteStore:
     ) -> None:
         await self.aclose()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise explain(error, self.path) from error
+
+class _Explained:
+    """`with` this, an error of SQLite becomes the one that a user sees."""
+
+    # A class and not `@contextmanager`, as below: both stand in the path of every step, and a
+    # generator costs a microsecond.
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise explain(error, self._path) from error
 
 
 class _Tail:
-    """Appends through one connection, remembering where each session ends.
+    """Appends through one connection, remembering where each session ends; `with` it, a transaction.
 
     The memory is dropped when another connection has written (`data_version`) and after every
     rollback, so it can be wrong in neither direction.
@@ -238,22 +255,43 @@ class _Tail:
         self._last: dict[int, int] = {}
         self._version = -1
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        execute = self.db.execute
-        execute("begin immediate")
+    def __enter__(self) -> None:
+        self.db.execute("begin immediate")
         try:
-            version = execute("pragma data_version").fetchone()[0]
+            version = self._newest()
             if version != self._version:
                 self._forget()
                 self._version = version
-            yield
-            execute("commit")
         except BaseException:
-            self._forget()
-            if self.db.in_transaction:
-                execute("rollback")
+            self._roll_back()
             raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._roll_back()
+            return
+        try:
+            self.db.execute("commit")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _newest(self) -> int:
+        """Return a number that changes whenever another connection has written."""
+        version: int = self.db.execute("pragma data_version").fetchone()[0]
+        return version
+
+    def _roll_back(self) -> None:
+        self._forget()
+        if self.db.in_transaction:
+            self.db.execute("rollback")
+
+    def ends_at(self, key: SessionKey, revision: int) -> bool:
+        """Whether a session is known to end at a revision, without a look at its entries."""
+        known = self._ids.get(key)
+        return known is not None and self._last.get(known[1]) == revision and self._newest() == self._version
 
     def append(self, key: SessionKey, entries: Sequence[NewEntry], after: int) -> None:
         owner, session = self._ids.get(key) or self._find(key)

@@ -12,6 +12,7 @@ Layout, and why it is this one (measured, `docs/explain/decisions.md`):
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 from statepact.errors import (
@@ -42,14 +43,59 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 """Statements of each schema version, forward only. A released version is never edited."""
 
 
-def connect(path: Path, *, read_only: bool, full: bool) -> sqlite3.Connection:
-    """Open a connection in autocommit mode, ready for use from any one thread at a time."""
-    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-    db = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64)
-    if not read_only:
-        db.execute("pragma journal_mode=wal").fetchone()
-        db.execute(f"pragma synchronous={'full' if full else 'normal'}")
+def connect(path: Path, *, read_only: bool, full: bool, wait: float = 0.0) -> sqlite3.Connection:
+    """Open a connection in autocommit mode, ready for use from any one thread at a time.
+
+    A file that is not ours is refused before anything is written to it. `wait` is how many seconds
+    the connection may wait for another one's lock; leave it at 0 on an event loop's thread.
+    """
+    db = _opened(path, "mode=ro" if read_only else "mode=rwc", wait)
+    try:
+        try:
+            version = _checked_version(db, path)
+        except sqlite3.OperationalError as error:
+            # A reader of a WAL file wants to make its index file. On a medium where it cannot, a
+            # file without a log beside it does not change either.
+            if not (read_only and _code(error) == sqlite3.SQLITE_CANTOPEN and not _wal_of(path).exists()):
+                raise
+            db.close()
+            db = _opened(path, "mode=ro&immutable=1", wait)
+            version = _checked_version(db, path)
+        if read_only and version == 0:
+            raise StoreUnavailable(f"{path} holds no statepact state", hint="check the path")
+        if not read_only:
+            _use_wal(db, wait)
+            db.execute(f"pragma synchronous={'full' if full else 'normal'}")
+    except BaseException:
+        db.close()
+        raise
     return db
+
+
+def _opened(path: Path, options: str, wait: float) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{options}"
+    return sqlite3.connect(
+        uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False, cached_statements=64
+    )
+
+
+def _wal_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _use_wal(db: sqlite3.Connection, wait: float) -> None:
+    if db.execute("pragma journal_mode").fetchone()[0] == "wal":
+        return
+    # While another process changes the mode of a new file, SQLite answers "locked" without waiting.
+    give_up = time.monotonic() + wait
+    while True:
+        try:
+            db.execute("pragma journal_mode=wal").fetchone()
+            return
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= give_up:
+                raise
+            time.sleep(0.005)
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:
@@ -62,16 +108,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
         return
     db.execute("begin immediate")
     try:
-        version = _version(db)
-        if version > len(MIGRATIONS):
-            raise StoreTooNew(
-                f"{path} has schema {version}, this version of statepact knows {len(MIGRATIONS)}",
-                hint="update statepact; the file is unchanged",
-            )
-        if version == 0 and db.execute("select count(*) from sqlite_master").fetchone()[0]:
-            raise StoreUnavailable(
-                f"{path} is a database of another program", hint="name another file; this one is unchanged"
-            )
+        version = _checked(db, path)
         for statements in MIGRATIONS[version:]:
             for statement in statements:
                 db.execute(statement)
@@ -84,13 +121,29 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-def check_readable(db: sqlite3.Connection, path: Path) -> None:
-    """Raise unless the open database is ours and of a version we can read."""
+def _checked_version(db: sqlite3.Connection, path: Path) -> int:
+    # In one transaction, or the tables that another process has just made would look like a stranger's.
+    db.execute("begin")
+    try:
+        return _checked(db, path)
+    finally:
+        if db.in_transaction:
+            db.execute("rollback")
+
+
+def _checked(db: sqlite3.Connection, path: Path) -> int:
+    """Return the schema version, 0 for an empty file; raise for what we cannot read."""
     version = _version(db)
     if version > len(MIGRATIONS):
-        raise StoreTooNew(f"{path} has schema {version}, this version of statepact knows {len(MIGRATIONS)}")
-    if version == 0:
-        raise StoreUnavailable(f"{path} holds no statepact state", hint="check the path")
+        raise StoreTooNew(
+            f"{path} has schema {version}, this version of statepact knows {len(MIGRATIONS)}",
+            hint="update statepact; the file is unchanged",
+        )
+    if version == 0 and db.execute("select count(*) from sqlite_master").fetchone()[0]:
+        raise StoreUnavailable(
+            f"{path} is a database of another program", hint="name another file; this one is unchanged"
+        )
+    return version
 
 
 def _version(db: sqlite3.Connection) -> int:
@@ -100,9 +153,15 @@ def _version(db: sqlite3.Connection) -> int:
     return version
 
 
+def _code(error: sqlite3.Error) -> int:
+    # Errors that the Python module raises by itself have no code.
+    code: int = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code
+
+
 def explain(error: sqlite3.Error, path: Path) -> StatepactError:
     """Return the error a user sees for an error of SQLite."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = _code(error)
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(f"no room left for {path}; the commit was not kept", hint="free disk space and run again")
     if code == sqlite3.SQLITE_READONLY:

@@ -40,9 +40,11 @@ def open_store(url: str) -> Store:
         _refuse_unknown(options)
         return SqliteStore(unquote(parts.path[1:]), **known)
     raise SetupError(
-        f"{parts.scheme or 'this'!r} is not a store this version can open"
-        if parts.scheme != "sqlite"
-        else "this sqlite URL names no file",
+        "this sqlite URL names no file"
+        if parts.scheme == "sqlite"
+        else f"{parts.scheme!r} is not a store this version can open"
+        if parts.scheme
+        else "a store is named by a URL, and this is none",
         hint=f"use one of {_FORMS}",
     )
 

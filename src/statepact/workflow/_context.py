@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Contract)
 
-AskFunction = Callable[[Prompt], Awaitable[Reply | str]]
-"""A plain function in place of a `Model`: gets the prompt, returns the answer."""
+AskFunction = Callable[[Prompt], Awaitable[Reply | str]] | Callable[[Prompt], Reply | str]
+"""A function in place of a `Model`: gets the prompt, returns the answer. One that is not async runs in
+a thread."""
 
 
 class Context:
@@ -189,7 +191,7 @@ class FunctionModel:
 
     async def reply(self, prompt: Prompt) -> Reply:
         """Call the function."""
-        answer = await self._function(prompt)
+        answer = await self._answer(prompt)
         if isinstance(answer, Reply):
             return answer
         return Reply(
@@ -199,6 +201,21 @@ class FunctionModel:
             model=self.name,
         )
 
+    async def _answer(self, prompt: Prompt) -> Reply | str:
+        import asyncio
+
+        if inspect.iscoroutinefunction(self._function):
+            answer = await self._function(prompt)
+        else:
+            answer = await asyncio.to_thread(self._function, prompt)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        if isinstance(answer, Reply | str):
+            return answer
+        raise ModelError(
+            f"the function {self.name!r} answered with {type(answer).__name__}", hint="return text or a Reply"
+        )
+
 
 def as_model(ask: Model | AskFunction | None) -> Model | None:
     """Return a model for what a user passed as `ask`."""
@@ -206,6 +223,4 @@ def as_model(ask: Model | AskFunction | None) -> Model | None:
         return ask
     if callable(ask):
         return FunctionModel(ask)
-    raise SetupError(
-        f"ask={type(ask).__name__} is not a model", hint="pass a statepact.models model, or an async function"
-    )
+    raise SetupError(f"ask={type(ask).__name__} is not a model", hint="pass a model of statepact.models, or a function")

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import orjson
+from pydantic_core import from_json
 
 from statepact.errors import ContextTooLarge
 from statepact.ledger import Cell
+from statepact.ledger._nodes import canonical
 from statepact.models._base import Message, Prompt, estimate_tokens
 
 SYSTEM = (
@@ -25,7 +26,9 @@ SYSTEM = (
 
 _OPEN, _CLOSE = "[STATE]", "[/STATE]"
 _NUMBER_GOES_ON = re.compile(r"\d|\.\d|[eE][-+]?\d")
-_LOOKALIKE = re.compile(r"\[(?=\s*/?\s*STATE\b)", re.IGNORECASE)
+_BEGINNING = 64  # characters
+_REQUEST_OPEN, _REQUEST_CLOSE = "[REQUEST]", "[/REQUEST]"
+_LOOKALIKE = re.compile(r"\[(?=\s*/?\s*(?:STATE|REQUEST)\b)", re.IGNORECASE)
 
 PINNED_BUDGET = 2_000
 """Most tokens (estimated) of pinned facts that a step did not declare. Without a bound, steps grow
@@ -60,13 +63,13 @@ def show(item: Item) -> None:
     """Fill in the text of an item from its cell's document."""
     document = item.document
     if item.fields:
-        values = orjson.loads(document)
-        document = orjson.dumps({name: values[name] for name in item.fields if name in values})
+        values = from_json(document)
+        document = canonical({name: values[name] for name in item.fields if name in values})
     item.text = neutral(document.decode())
 
 
 def neutral(text: str) -> str:
-    """Return a text that holds neither of the two marks; all else is unchanged."""
+    """Return a text that holds none of the marks; all else is unchanged."""
     return _LOOKALIKE.sub("[\\\\", text) if "[" in text else text
 
 
@@ -84,7 +87,7 @@ def prompt_of(
     names = ", ".join(fields)
     lines = [_OPEN]
     if request:
-        lines.append(f"request (from the user): {neutral(request)}")
+        lines += _request_lines(neutral(request))
     lines += [item.line() for item in items]
     if cut:
         lines.append(f"(not shown, for want of room: {cut} more pinned {'value' if cut == 1 else 'values'})")
@@ -98,6 +101,13 @@ def prompt_of(
             hint="raise the budget, let the step declare less, or put a step before it that condenses",
         )
     return Prompt(messages=(Message(role="system", content=SYSTEM), Message(role="user", content=text)))
+
+
+def _request_lines(request: str) -> list[str]:
+    """Return the request so that none of its lines can pass for a line of the state."""
+    if len(request.splitlines()) <= 1:
+        return [f"request (from the user): {request}"]
+    return [f"{_REQUEST_OPEN} (from the user)", request, _REQUEST_CLOSE]
 
 
 def within_pinned_budget(items: list[Item], budget: int = PINNED_BUDGET) -> list[Item]:
@@ -117,12 +127,19 @@ def within_pinned_budget(items: list[Item], budget: int = PINNED_BUDGET) -> list
 def mark_sent(items: Iterable[Item], sent: str) -> None:
     """Note which facts stand in the text that a model was really sent."""
     for item in items:
-        if item.whole or item.text in sent:
+        if item.whole or _holds(sent, item.text):
             item.whole = True
             continue
         for number, fragments in _fragments(item):
             if any(_stands(fragment, sent) for fragment in fragments):
                 item.mask |= 1 << number
+
+
+def _holds(sent: str, text: str) -> bool:
+    """Whether a text stands in what was sent."""
+    # Python prepares a long search by a walk over all of `text`; mostly its beginning leads there.
+    at = sent.find(text[:_BEGINNING])
+    return at >= 0 and (sent.startswith(text, at) or text in sent)
 
 
 def _stands(fragment: str, sent: str) -> bool:
@@ -135,12 +152,12 @@ def _stands(fragment: str, sent: str) -> bool:
 
 def _fragments(item: Item) -> Iterator[tuple[int, list[str]]]:
     """Yield each field with the forms under which its value may stand in a text."""
-    values = orjson.loads(item.document)
+    values = from_json(item.document)
     for number, field in enumerate(item.cell.contract.fields):
         if field.name not in values or (item.fields and field.name not in item.fields):
             continue
         value = values[field.name]
-        encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+        encoded = canonical(value).decode()
         fragments = [neutral(f'"{field.name}":{encoded}'), neutral(f'"{field.name}": {encoded}')]
         if isinstance(value, str) and len(value) > 2:
             fragments.append(value)

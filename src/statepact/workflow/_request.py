@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from statepact.contracts import Contract, validate
+from statepact.contracts import Contract, label, validate
 from statepact.contracts._clean import clean
-from statepact.errors import TooLarge
+from statepact.errors import ContractViolation, TooLarge, Violation
 
 LARGEST_REQUEST = 1_000_000
 """Most characters of a request. Longer texts belong into a field of a contract, where a step can
@@ -32,4 +32,7 @@ def request_of(text: str | None) -> Request:
             f"the request has {len(text):,} characters, {LARGEST_REQUEST:,} is the most",
             hint="pass long texts in a field of a contract: Workflow(..., takes=YourContract)",
         )
+    if text is not None and not text.strip():
+        problem = Violation("text", "the request is empty", kind="missing")
+        raise ContractViolation(label(Request), [problem], side="the request", hint="ask something, or pass None")
     return validate(Request, {"text": text if text is None else clean(text)}, side="the request")

@@ -82,7 +82,8 @@ class Runner:
                     running[asyncio.create_task(self._run_step(step), name=step.name)] = step
                 if running:
                     ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    for task in ended:
+                    # In the order of their starts: a set has none, and the first problem is the run's.
+                    for task in [task for task in running if task in ended]:
                         self.outcomes[running.pop(task).name] = task.result()
         finally:
             for task in running:
@@ -115,15 +116,17 @@ class Runner:
             ended = [self.outcomes[name] for name in writers if name in self.outcomes]
             written = len(ended) < len(writers) or any(wire.contract.contract_name in o.wrote for o in ended)
             broken = [name for name in writers if name in self.outcomes and self.outcomes[name].ending in _BROKEN]
-            if (wire.wanted is Wanted.ONE and not written) or (wire.wanted is Wanted.ALL and broken):
-                if not broken:
-                    return StepOutcome("skipped")
+            # A writer that failed is not a value that is absent: if a reader went on without it, the
+            # writer could never be resumed, because the reader has already committed from less.
+            if broken and not (written and wire.wanted is Wanted.ONE):
                 problem = MissingInput(
                     f"step {step.name!r} did not run: {wire.contract.contract_name} from"
                     f" {', '.join(map(repr, broken))} never came",
                     hint="see the problem of that step",
                 )
                 return StepOutcome("blocked", problem)
+            if wire.wanted is Wanted.ONE and not written:
+                return StepOutcome("skipped")
         return None
 
     # -- one step --------------------------------------------------------------------------------
@@ -264,7 +267,8 @@ def as_problem(step: Step, error: Exception) -> StatepactError:
     if isinstance(error, StatepactError):
         return error
     if isinstance(error, ValidationError):
-        problem = violation(error.title, error, side=f"step {step.name!r} built a value that")
+        built = next((one for one in step.wires.outputs if one.__name__ == error.title), error.title)
+        problem = violation(built, error, side=f"step {step.name!r} built a value that")
         problem.__cause__ = error
         return problem
     frame = traceback.extract_tb(error.__traceback__)[-1] if error.__traceback__ else None

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 import orjson
+from pydantic_core import from_json
 
 from statepact.contracts import Contract, check_version, linked_fields, validate
 from statepact.errors import (
@@ -26,6 +28,8 @@ from statepact.ledger._described import ContractRecord, describe
 from statepact.ledger._digest import input_digest, leaf_digest
 from statepact.ledger._header import Kind, Reached, Read
 from statepact.ledger._mountain import Mountain
+from statepact.ledger._nodes import canonical
+from statepact.ledger._plan import plan_of
 from statepact.models._base import Prompt, Reply, Usage
 from statepact.stores._open_log import Draft, OpenLog
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
@@ -35,6 +39,9 @@ from statepact.workflow._wiring import Input, Wanted
 
 C = TypeVar("C", bound=Contract)
 _WORDS = tuple(Request.model_fields)
+
+MOST_UNTAKEN = 16
+"""Committed values that are kept as objects until their first reader comes."""
 
 
 def is_words(contract: ContractRecord) -> bool:
@@ -57,6 +64,7 @@ class RunScope:
         self.contracts: dict[str, type[Contract]] = {}
         """Contracts of this code by the name under which they are stored."""
         self.usage = Usage(estimated=False)
+        self._untaken: dict[Cell, Contract] = {}
 
     async def start(self, request: str | Contract | None, *, workflow: str = "", results: Iterable[str] = ()) -> None:
         """Commit the request; a run that already has one must get the same one, or `None`.
@@ -80,7 +88,7 @@ class RunScope:
         cell = entry.cells[0]
         await self.log.fetch([cell])
         asked = request if isinstance(request, Contract) or request is None else request_of(request)
-        if asked is not None and encode(asked) != cell.document:
+        if asked is not None and take_apart(self.log.key.owner, encode(asked)).stored != cell.stored:
             raise StepIdReused(
                 f"run {self.run!r} was started with another request",
                 hint="use another id for another request, or resume the run without one",
@@ -91,12 +99,28 @@ class RunScope:
             return
         self.request = self.open_request = document.decode()
         if hidden := {field.name for field in cell.contract.fields if field.sensitive}:
-            shown = {name: value for name, value in orjson.loads(document).items() if name not in hidden}
-            self.open_request = orjson.dumps(shown).decode()
+            shown = {name: value for name, value in from_json(document).items() if name not in hidden}
+            self.open_request = canonical(shown).decode()
 
     def snapshot(self) -> Snapshot:
         """Return what the run can see now."""
         return Snapshot(self.log.log, self.run)
+
+    def offer(self, cell: Cell, stored: bytes, value: Contract) -> None:
+        """Keep what was committed for its first reader, who then need not decode it.
+
+        `value` came out of the check of the output, so the step that committed it does not hold it.
+        """
+        if cell.stored != stored or not _is_rebuilt_by_check(type(value)):
+            return
+        self._untaken[cell] = value
+        if len(self._untaken) > MOST_UNTAKEN:
+            del self._untaken[next(iter(self._untaken))]
+
+    def take(self, cell: Cell, document: bytes, contract: type[C]) -> C:
+        """Return the value of a cell as an object that nobody else holds."""
+        value = self._untaken.pop(cell, None)
+        return value if type(value) is contract else decode(contract, document)
 
     async def close(self, status: str) -> None:
         """Seal the log at the end of the run, with the head over everything up to here."""
@@ -128,6 +152,7 @@ class StepScope:
         self._cells: dict[type[Contract], list[Cell]] = {}
         self._digest = b"\x00" * 16
         self._usage = Usage(estimated=False)
+        self._own_prompts: list[str] = []
         for wire in inputs:
             run.contracts[wire.contract.contract_name] = wire.contract
 
@@ -168,7 +193,8 @@ class StepScope:
         self.used = True
         cells = {id(cell) for cell in self._cells[wire.contract]}
         # From the items: an open log lets go of old values while other steps run.
-        values = [decode(wire.contract, item.document) for item in self._items if id(item.cell) in cells]
+        take = self.run.take
+        values = [take(item.cell, item.document, wire.contract) for item in self._items if id(item.cell) in cells]
         if wire.wanted is Wanted.ALL:
             return values
         return values[0] if values else None
@@ -207,11 +233,7 @@ class StepScope:
 
     async def prompt(self, instruction: str, fields: Iterable[str] = (), *, budget: int | None = None) -> Prompt:
         """Return the baton and the instruction as a prompt. Raises `ContextTooLarge`."""
-        if not self.asked:
-            await self._load_pinned()
-            for item in self._items:
-                self._show(item)
-            self.asked = True
+        await self._show_baton()
         return prompt_of(
             self.request,
             [item for item in (*self._pinned, *self._items) if item.cell.step != REQUEST_STEP],
@@ -221,6 +243,14 @@ class StepScope:
             step=self.name,
             cut=len(self._cut),
         )
+
+    async def _show_baton(self) -> None:
+        if self.asked:
+            return
+        await self._load_pinned()
+        for item in self._items:
+            self._show(item)
+        self.asked = True
 
     @property
     def request(self) -> str:
@@ -258,10 +288,22 @@ class StepScope:
             shown = {id(item) for item in self._pinned}
             self._cut = [item for item in items if id(item) not in shown]
 
+    async def _look_through_own_prompts(self) -> None:
+        if not self._own_prompts:
+            return
+        await self._show_baton()
+        for text in self._own_prompts:
+            self.sent(text)
+        self._own_prompts.clear()
+
     _cut: Sequence[Item] = ()
 
     def sent(self, text: str) -> None:
         """Note what a model was really sent: delivery is measured on it."""
+        if not self.asked:
+            # A prompt of the caller's own: it is looked through once the baton is known.
+            self._own_prompts.append(text)
+            return
         mark_sent(self._pinned, text)
         mark_sent(self._items, text)
         self.used = True
@@ -287,8 +329,10 @@ class StepScope:
 
         Raises `ContractViolation`, `NotExact`, `StepIdReused`, `StoreError`.
         """
+        await self._look_through_own_prompts()
         side = f"step {self.name!r} returned an output that"
-        documents = []
+        documents: list[tuple[str, Parts]] = []
+        offers: list[tuple[bytes, Contract | None]] = []
         links: dict[str, bool] = {}
         for value in values:
             contract = type(value)
@@ -299,7 +343,13 @@ class StepScope:
                 )
             self.run.contracts[contract.contract_name] = contract
             checked = validate(contract, value, side=side)
-            documents.append((describe(contract), self._document(checked)))
+            document, cleaned = encode_clean(checked)
+            if cleaned:
+                paths = [f"{contract.contract_name}.{path}" for path in cleaned]
+                self.extra["cleaned"] = [*self.extra.get("cleaned", ()), *paths]
+            parts = take_apart(self.run.log.key.owner, document)
+            documents.append((describe(contract), parts))
+            offers.append((parts.stored, None if cleaned else checked))
             await self._check_links(checked, links)
         if links:
             self.extra["links"] = links
@@ -313,14 +363,11 @@ class StepScope:
             reads=tuple(self._reads()),
             extra=self._extra(),
         )
-        return await self.run.log.append(draft)
-
-    def _document(self, value: Contract) -> Parts:
-        document, cleaned = encode_clean(value)
-        if cleaned:
-            name = type(value).contract_name
-            self.extra["cleaned"] = [*self.extra.get("cleaned", ()), *(f"{name}.{path}" for path in cleaned)]
-        return take_apart(self.run.log.key.owner, document)
+        entry = await self.run.log.append(draft)
+        for cell, (stored, exact) in zip(entry.cells, offers, strict=False):
+            if exact is not None:
+                self.run.offer(cell, stored, exact)
+        return entry
 
     def _extra(self) -> bytes:
         if not self.extra:
@@ -371,6 +418,15 @@ class StepScope:
                 links[name] = link.holds(earlier, getattr(value, fact.name)) and links.get(name, True)
 
 
+@cache
+def _is_rebuilt_by_check(contract: type[Contract]) -> bool:
+    """Whether checking an instance makes a new one down to its leaves, as decoding would.
+
+    So it is for what JSON has a form for. Open fields and validators of the user may pass objects on.
+    """
+    return all(node.direct and node.native and not node.checked for node in plan_of(contract).root.reachable())
+
+
 def value_of(cell: Cell, contract: type[C]) -> C:
     """Return the value of a fetched cell, a fresh object each time: nobody can change what others see."""
     return decode(contract, cell.document or b"")
@@ -378,7 +434,7 @@ def value_of(cell: Cell, contract: type[C]) -> C:
 
 def _refuse_conflict(cells: Sequence[Cell]) -> None:
     """Raise `ConflictingValues` unless all cells hold the same bytes."""
-    documents = [orjson.loads(cell.document or b"{}") for cell in cells]
+    documents = [from_json(cell.document or b"{}") for cell in cells]
     differing = [
         field.name
         for field in cells[0].contract.fields

@@ -48,8 +48,8 @@ def open_session(
 ) -> SessionOpener:
     """Open a session for single steps: `with open_session("s-1") as session`, or `async with`.
 
-    `store` is a `Store`, a URL such as `sqlite:///state.db`, or `None` for the memory of this
-    process. Steps belong to `run`: a new one by default; the id of an earlier one continues it, and
+    `store` is a `Store`, a URL such as `sqlite:///state.db`, or `None` for a memory of its own, gone
+    at the end. Steps belong to `run`: a new one by default; the id of an earlier one continues it, and
     steps that it has committed are not done twice. `request` is what the run is asked, if anything:
     it is shown to every model that is asked with a step's prompt.
 

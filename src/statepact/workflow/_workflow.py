@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
@@ -100,7 +101,6 @@ class Workflow:
     def step(
         self,
         body: Any = None,
-        /,
         *,
         name: str | None = None,
         timeout: float | None = None,
@@ -156,7 +156,7 @@ class Workflow:
                     f"in workflow {self.name!r} no later step declares {names}, and not pinned either;"
                     " pin the field, let a step read it, or name the contract in results=",
                     UnclaimedFacts,
-                    stacklevel=3,
+                    stacklevel=_levels_to_caller(),
                 )
         return self._wiring
 
@@ -296,6 +296,15 @@ class _Locals:
 def new_run_id() -> str:
     """Return a new id that sorts by time: 12 hex digits of milliseconds, 12 of chance."""
     return f"{time.time_ns() // 1_000_000:012x}{os.urandom(6).hex()}"
+
+
+def _levels_to_caller() -> int:
+    """Return the stack level, for a warning of `check`, of the first frame outside this package."""
+    package = f"{Path(__file__).parent.parent}{os.sep}"
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _run_alone(coroutine: Coroutine[Any, Any, Run], name: str) -> Run:

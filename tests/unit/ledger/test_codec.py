@@ -195,6 +195,8 @@ def test_a_value_comes_back_equal_in_value_and_type(annotation: Any, value: Any)
 
     assert again == value
     assert type(again) is type(value)
+    if isinstance(value, set):
+        again, value = sorted(again, key=repr), sorted(value, key=repr)
     assert repr(again) == repr(value)
 
 
@@ -432,7 +434,7 @@ def test_validators_that_change_what_they_returned_before_are_found_at_write() -
             return name
 
         @model_validator(mode="after")
-        def both(self) -> Upper:  # noqa: N804
+        def both(self) -> Upper:
             return self
 
     value = Upper(name="a", day=dt.date(2024, 1, 1))

@@ -1,0 +1,40 @@
+"""Fakes and suites for tests, shipped to users. Names are loaded on first use."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from statepact.testing._clock import FakeClock
+    from statepact.testing._store_suite import StoreSuite
+
+_HOMES = {
+    "FakeClock": "_clock",
+    "StoreSuite": "_store_suite",
+}
+_SUITES = ("_sentences", "_commit_suite", "_store_suite")
+
+__all__ = ["FakeClock", "StoreSuite"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    if _HOMES[name] in _SUITES:
+        _explain_asserts()
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def _explain_asserts() -> None:
+    """Let pytest show both sides of a failed assert in the suites, as it does in test files."""
+    try:
+        import pytest
+    except ImportError as error:
+        from statepact.errors import MissingExtra
+
+        raise MissingExtra("StoreSuite", extra="test") from error
+    suites = [f"{__name__}.{suite}" for suite in _SUITES]
+    pytest.register_assert_rewrite(*(suite for suite in suites if suite not in sys.modules))

@@ -1,0 +1,192 @@
+"""FC-19: parallel branches write the same key."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from statepact import Contract, Store, Workflow
+from statepact.errors import ConflictingValues
+
+
+class Flight(Contract):
+    no: str
+    dep: str
+
+
+class Hotel(Contract):
+    name: str
+    nights: int
+
+
+class Budget(Contract):
+    left: int
+
+
+class Itinerary(Contract):
+    flight: Flight
+    hotel: Hotel
+    budgets: list[int]
+
+
+FLIGHT = Flight(no="LX 318", dep="2026-12-09T07:05+01:00")
+HOTEL = Hotel(name="Alma", nights=2)
+
+
+def chance_of(seed: int) -> Callable[[], Awaitable[None]]:
+    chance = random.Random(seed)
+
+    async def pause() -> None:
+        for _ in range(chance.randrange(12)):
+            await asyncio.sleep(0)
+
+    return pause
+
+
+def travel(pause: Callable[[], Awaitable[None]]) -> Workflow:
+    workflow = Workflow("travel")
+
+    @workflow.step
+    async def book_flight() -> tuple[Flight, Budget]:
+        await pause()
+        return FLIGHT, Budget(left=410)
+
+    @workflow.step
+    async def book_hotel() -> tuple[Hotel, Budget]:
+        await pause()
+        return HOTEL, Budget(left=385)
+
+    @workflow.step
+    async def plan(flight: Flight, hotel: Hotel, budgets: list[Budget]) -> Itinerary:
+        await pause()
+        return Itinerary(flight=flight, hotel=hotel, budgets=[budget.left for budget in budgets])
+
+    return workflow
+
+
+async def test_fc_19_no_run_of_200_loses_a_part(store: Store) -> None:
+    """Whatever branch is first, both parts land, and both writers' values of the shared one are there."""
+    orders = set()
+
+    for seed in range(200):
+        run = await travel(chance_of(seed)).run("Lisbon", store=store)
+
+        assert run.ok, (seed, run.problem)
+        assert run[Itinerary].flight == FLIGHT
+        assert run[Itinerary].hotel == HOTEL
+        assert sorted(run[Itinerary].budgets) == [385, 410]
+        assert [budget.left for budget in run.all(Budget)] == run[Itinerary].budgets
+        assert run.loss.is_complete
+        orders.add(tuple(run[Itinerary].budgets))
+
+    # The test means something only if both orders have happened.
+    assert orders == {(385, 410), (410, 385)}
+
+
+async def test_fc_19_runs_of_one_session_side_by_side_lose_nothing(store: Store) -> None:
+    """20 runs at once in one session: the log has every part of every run."""
+    runs = await asyncio.gather(
+        *(travel(chance_of(seed)).run("Lisbon", session="trips", store=store) for seed in range(20))
+    )
+
+    for run in runs:
+        assert run.ok, run.problem
+        assert (run[Flight], run[Hotel]) == (FLIGHT, HOTEL)
+        assert sorted(run[Itinerary].budgets) == [385, 410]
+
+
+def disagreeing() -> Workflow:
+    workflow = Workflow("travel")
+
+    @workflow.step
+    async def book_flight() -> Budget:
+        return Budget(left=410)
+
+    @workflow.step
+    async def book_hotel() -> Budget:
+        return Budget(left=385)
+
+    @workflow.step
+    async def plan(budget: Budget) -> Itinerary:
+        pytest.fail("must not run on one of two different values")
+
+    return workflow
+
+
+async def test_fc_19_a_reader_of_one_value_gets_a_conflict_with_both_writers(store: Store) -> None:
+    """No branch wins silently: the reader stops, the error names contract, field and writers."""
+    run = await disagreeing().run("Lisbon", store=store)
+
+    assert run.status == "failed"
+    assert isinstance(run.problem, ConflictingValues)
+    assert set(run.problem.writers) == {"book_flight", "book_hotel"}
+    assert run.problem.fields == ("left",)
+    assert "410" not in str(run.problem)
+    # Both values stay readable: nothing was overwritten.
+    assert sorted(budget.left for budget in run.all(Budget)) == [385, 410]
+
+
+async def test_fc_19_a_conflict_is_a_lifecycle_loss_with_its_place(store: Store) -> None:
+    """The meter shows it once, also after another try."""
+    workflow = disagreeing()
+
+    first = await workflow.run("Lisbon", store=store, id="r-1")
+    again = await workflow.run("Lisbon", store=store, id="r-1")
+
+    for run in (first, again):
+        (loss,) = run.loss.losses
+        assert (loss.fact, loss.form, loss.step) == ("Budget.left", "lifecycle", "plan")
+        assert "book_flight" in loss.cause
+        assert "book_hotel" in loss.cause
+
+
+async def test_fc_19_branches_that_agree_are_no_conflict(store: Store) -> None:
+    """The same value from two writers is one answer."""
+    workflow = Workflow("travel")
+
+    @workflow.step
+    async def book_flight() -> Budget:
+        return Budget(left=400)
+
+    @workflow.step
+    async def book_hotel() -> Budget:
+        return Budget(left=400)
+
+    @workflow.step
+    async def plan(budget: Budget) -> Hotel:
+        return Hotel(name="Alma", nights=budget.left)
+
+    run = await workflow.run("Lisbon", store=store)
+
+    assert run[Hotel].nights == 400
+
+
+async def test_fc_19_ten_branches_and_a_join(store: Store) -> None:
+    """A wider fan-out, 30 seeds: the join sees ten values, each once, in the order of their commits."""
+    for seed in range(30):
+        run = await wide(chance_of(seed)).run("go", store=store)
+
+        assert sorted(run[Itinerary].budgets) == list(range(10))
+        assert run[Itinerary].budgets == [budget.left for budget in run.all(Budget)]
+
+
+def wide(pause: Callable[[], Awaitable[None]]) -> Workflow:
+    workflow = Workflow("wide")
+
+    def add(number: int) -> None:
+        @workflow.step(name=f"branch_{number}")
+        async def branch() -> Budget:
+            await pause()
+            return Budget(left=number)
+
+    for number in range(10):
+        add(number)
+
+    @workflow.step
+    async def join(budgets: list[Budget]) -> Itinerary:
+        return Itinerary(flight=FLIGHT, hotel=HOTEL, budgets=[budget.left for budget in budgets])
+
+    return workflow
