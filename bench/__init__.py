@@ -1,0 +1,1 @@
+"""Speed and size, side by side in one run on one machine: `python -m bench`, or `make bench`."""
