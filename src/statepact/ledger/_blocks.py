@@ -30,30 +30,28 @@ class Parts(NamedTuple):
 
     stored: bytes
     blocks: tuple[tuple[bytes, bytes], ...] = ()
+    document: bytes = b""
+    """The whole document again; empty if `stored` is it."""
 
 
 def take_apart(owner: str, document: bytes) -> Parts:
     """Return the bytes to store for a canonical document, and the blocks beside them."""
     if len(document) <= DOCUMENT_LIMIT:
         return Parts(document)
-    values = orjson.loads(document)
-    if orjson.dumps(values, option=orjson.OPT_SORT_KEYS) != document:
+    fields = {name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for name, value in orjson.loads(document).items()}
+    if _object(fields) != document:
         return Parts(document)  # holds a number that orjson does not read exactly: leave it whole
-    small: dict[str, object] = {}
-    addresses: dict[str, str] = {}
-    blocks: list[tuple[bytes, bytes]] = []
-    for name, value in values.items():
-        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        if len(data) < FIELD_LIMIT:
-            small[name] = value
-            continue
-        address = block_digest(owner, data)
-        addresses[name] = address.hex()
-        blocks.append((address, data))
+    blocks = {name: (block_digest(owner, data), data) for name, data in fields.items() if len(data) >= FIELD_LIMIT}
     if not blocks:
         return Parts(document)
-    option = orjson.OPT_SORT_KEYS
-    return Parts(orjson.dumps(small, option=option) + _MARK + orjson.dumps(addresses, option=option), tuple(blocks))
+    small = _object({name: data for name, data in fields.items() if name not in blocks})
+    addresses = orjson.dumps({name: address.hex() for name, (address, _) in blocks.items()})
+    return Parts(small + _MARK + addresses, tuple(blocks.values()), document)
+
+
+def _object(fields: Mapping[str, bytes]) -> bytes:
+    """Return the JSON object of fields that are JSON already and in order."""
+    return b"{" + b",".join([orjson.dumps(name) + b":" + data for name, data in fields.items()]) + b"}"
 
 
 def addresses_in(stored: bytes) -> dict[str, bytes]:

@@ -138,7 +138,7 @@ def encode_body(header: Header, names: Names) -> bytes:
     known = len(names)
     number = names.number_or_new
 
-    numbers = [header.at, number(header.run), number(header.step), number(header.branch), len(header.cells)]
+    numbers = [number(header.run), number(header.step), number(header.branch), len(header.cells)]
     for cell in header.cells:
         numbers += (number(cell.contract), cell.size)
     numbers.append(len(header.reads))
@@ -150,7 +150,11 @@ def encode_body(header: Header, names: Names) -> bytes:
     out = bytearray((header.kind,))
     out += header.salt
     out += header.input_digest
-    _put(out, numbers)
+    _put(out, (header.at,))
+    if max(numbers) <= 0x7F:
+        out += bytes(numbers)  # each is its own byte: most headers of short sessions
+    else:
+        _put(out, numbers)
     for new in range(known, len(names)):
         raw = names.name(new).encode()
         _put(out, (len(raw),))

@@ -61,6 +61,8 @@ class _Prepared(NamedTuple):
     body: bytes
     payload: bytes
     blocks: tuple[tuple[bytes, bytes], ...]
+    documents: Sequence[bytes]
+    """The cells with their large values in place."""
 
 
 @dataclass(slots=True, eq=False)
@@ -250,21 +252,21 @@ class OpenLog:
         )
         body = encode_body(header, self._names)
         header.digest = entry_digest(body, leaves)
+        whole = [parts.document or parts.stored for _, parts in draft.documents]
         if len(draft.documents) == 1 and not draft.extra:
             parts = draft.documents[0][1]
-            return _Prepared(header, body, parts.stored, parts.blocks)
+            return _Prepared(header, body, parts.stored, parts.blocks, whole)
         payload = b"".join([*(parts.stored for _, parts in draft.documents), draft.extra])
         blocks = tuple([block for _, parts in draft.documents for block in parts.blocks])
-        return _Prepared(header, body, payload, blocks)
+        return _Prepared(header, body, payload, blocks, whole)
 
     def _arrived(self, made: _Prepared) -> Entry:
         """Add an acknowledged entry to the log."""
         entry = self.log.add(self.log.revision + 1, made.header, made.body)
         payload = made.payload
         entry.extra = payload[sum([cell.size for cell in entry.cells]) :]
-        by_address = dict(made.blocks) if made.blocks else {}
-        for cell in entry.cells:
-            self._keep(cell, payload[cell.offset : cell.offset + cell.size], by_address)
+        for cell, document in zip(entry.cells, made.documents, strict=True):
+            self._keep_as(cell, payload[cell.offset : cell.offset + cell.size], document)
         return entry
 
     # -- reading ---------------------------------------------------------------------------------

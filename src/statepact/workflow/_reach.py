@@ -7,7 +7,7 @@ here and not a wrong answer later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from statepact.contracts import Contract, FactField, fact_fields, label
@@ -32,9 +32,8 @@ class Wiring:
     """Contracts that are the outcome of the workflow."""
     unclaimed: tuple[FactField, ...]
 
-    def sources(self, step: Step) -> set[str]:
-        """Names of the steps that a step waits for."""
-        return {writer for wire in step.wires.inputs for writer in self.writers[wire.contract]} - {REQUEST_STEP}
+    sources: dict[str, frozenset[str]]
+    """For each step by name, the names of the steps that it waits for."""
 
 
 def wiring(
@@ -59,9 +58,14 @@ def wiring(
     for contract in outcome:
         if contract not in frozen:
             raise Unreachable(f"workflow {workflow!r} promises {contract.__name__}, which no step returns")
-    graph = Wiring(ordered, frozen, outcome, tuple(_unclaimed(steps, frozen, outcome)))
+    sources = {step.name: frozenset(_sources(step, frozen)) for step in steps}
+    graph = Wiring(ordered, frozen, outcome, tuple(_unclaimed(steps, frozen, outcome)), sources)
     _refuse_unreachable(graph)
     return graph
+
+
+def _sources(step: Step, writers: Mapping[type[Contract], Sequence[str]]) -> set[str]:
+    return {writer for wire in step.wires.inputs for writer in writers[wire.contract]} - {REQUEST_STEP}
 
 
 def _refuse_same_name(writers: Iterable[type[Contract]]) -> None:
@@ -93,10 +97,7 @@ def _refuse_unwritten(workflow: str, steps: Sequence[Step], writers: dict[type[C
 
 
 def _ordered(workflow: str, steps: Sequence[Step], writers: dict[type[Contract], list[str]]) -> tuple[Step, ...]:
-    waiting = {
-        step.name: {name for wire in step.wires.inputs for name in writers[wire.contract]} - {REQUEST_STEP}
-        for step in steps
-    }
+    waiting = {step.name: _sources(step, writers) for step in steps}
     done: list[Step] = []
     left = list(steps)
     while left:
@@ -168,10 +169,10 @@ def _owed(step: Step) -> Iterator[tuple[type[Contract], str]]:
                 yield link.contract, link.field
 
 
-def _before(graph: Wiring) -> dict[str, set[str]]:
+def _before(graph: Wiring) -> dict[str, frozenset[str]]:
     """Return for each step the names of all steps that have certainly ended when it starts."""
-    before: dict[str, set[str]] = {}
+    before: dict[str, frozenset[str]] = {}
     for step in graph.steps:
-        sources = graph.sources(step)
+        sources = graph.sources[step.name]
         before[step.name] = sources.union(*(before[name] for name in sources))
     return before

@@ -99,7 +99,7 @@ class Runner:
         while again:
             again = False
             for step in list(waiting):
-                if any(source not in self.outcomes for source in self._graph.sources(step)):
+                if not self._graph.sources[step.name] <= self.outcomes.keys():
                     continue
                 waiting.remove(step)
                 outcome = self._cannot_run(step)
