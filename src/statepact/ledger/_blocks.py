@@ -39,8 +39,8 @@ def take_apart(owner: str, document: bytes) -> Parts:
     if len(document) <= DOCUMENT_LIMIT:
         return Parts(document)
     fields = {name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for name, value in orjson.loads(document).items()}
-    if _object(fields) != document:
-        return Parts(document)  # holds a number that orjson does not read exactly: leave it whole
+    if _object(fields) != document or list(fields) != sorted(fields):
+        return Parts(document)  # holds what would not be put together the same, such as a very large number
     blocks = {name: (block_digest(owner, data), data) for name, data in fields.items() if len(data) >= FIELD_LIMIT}
     if not blocks:
         return Parts(document)

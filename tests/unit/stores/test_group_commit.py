@@ -136,8 +136,8 @@ async def test_dead_writer_fails_those_who_wait_and_those_who_come_later(writer:
     assert await outcomes(waiting) == [None, InternalError, InternalError, InternalError]
     with pytest.raises(InternalError, match="has died"):
         writer.submit("later")
-    assert writer.finished == 1
     writer.group.close()
+    assert writer.finished == 1
 
 
 async def test_those_queued_behind_a_dying_batch_are_told_too(writer: Writer) -> None:
