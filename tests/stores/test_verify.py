@@ -21,7 +21,7 @@ from statepact.stores._open_log import OpenLog
 from statepact.stores._verify import PORTION, verify
 from statepact.testing import FakeClock
 from statepact.testing._sentences import remark, said
-from statepact.workflow._scope import RunScope
+from statepact.workflow._run_scope import RunScope
 
 KEY = SessionKey("acme", "s-1")
 

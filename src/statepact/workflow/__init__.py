@@ -10,28 +10,33 @@ if TYPE_CHECKING:
     from statepact.workflow._request import Request
     from statepact.workflow._run import Run
     from statepact.workflow._runner import StepOutcome
-    from statepact.workflow._session import Session, open_session
+    from statepact.workflow._session import AsyncSession, Session, open_session
+    from statepact.workflow._session_step import Uncommitted
     from statepact.workflow._workflow import Workflow
 
 _HOMES = {
+    "AsyncSession": "_session",
     "Context": "_context",
     "Request": "_request",
     "Run": "_run",
     "Session": "_session",
     "StepOutcome": "_runner",
     "UnclaimedFacts": "_reach",
+    "Uncommitted": "_session_step",
     "Wiring": "_reach",
     "Workflow": "_workflow",
     "open_session": "_session",
 }
 
 __all__ = [
+    "AsyncSession",
     "Context",
     "Request",
     "Run",
     "Session",
     "StepOutcome",
     "UnclaimedFacts",
+    "Uncommitted",
     "Wiring",
     "Workflow",
     "open_session",

@@ -13,7 +13,7 @@ from statepact.models._base import Message, Model, Prompt, Reply, Usage, estimat
 if TYPE_CHECKING:
     import asyncio
 
-    from statepact.workflow._scope import StepScope
+    from statepact.workflow._step_scope import StepScope
 
 C = TypeVar("C", bound=Contract)
 

@@ -10,8 +10,8 @@ from statepact.errors import MissingInput, StatepactError, StoreError
 from statepact.ledger import Cell
 from statepact.models._base import Usage
 from statepact.workflow._at_once import at_once
+from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._runner import StepOutcome
-from statepact.workflow._scope import RunScope, value_of
 
 if TYPE_CHECKING:
     from statepact.loss import LossReport

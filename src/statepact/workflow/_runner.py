@@ -27,8 +27,9 @@ from statepact.ledger._header import Kind
 from statepact.models._base import Model
 from statepact.workflow._context import Context
 from statepact.workflow._reach import Wiring
-from statepact.workflow._scope import RunScope, StepScope
+from statepact.workflow._run_scope import RunScope
 from statepact.workflow._step import Step
+from statepact.workflow._step_scope import StepScope
 from statepact.workflow._wiring import Wanted
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from statepact.workflow._context import AskFunction, as_model
 from statepact.workflow._reach import UnclaimedFacts, Wiring, wiring
 from statepact.workflow._request import Request
 from statepact.workflow._run import Run
+from statepact.workflow._run_scope import RunScope
 from statepact.workflow._runner import Runner
-from statepact.workflow._scope import RunScope
+from statepact.workflow._start import start
 from statepact.workflow._step import Fallback, Step, StepRules, checked_rules
 from statepact.workflow._store_choice import chosen_store
 from statepact.workflow._wiring import Body, wires_of
@@ -252,7 +253,7 @@ class Workflow:
                 )
             scope = RunScope(log, id, clock=clock, budget=self._budget)
             outcome = [contract.contract_name for contract in graph.results]
-            await scope.start(request, workflow=self.name, results=outcome)
+            await start(scope, request, workflow=self.name, results=outcome)
             before = log.log.revision
             outcomes = await Runner(graph, scope, model).run()
             status: Literal["done", "failed"] = (

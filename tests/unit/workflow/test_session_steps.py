@@ -17,7 +17,7 @@ from statepact.errors import (
     StepFailed,
     StepIdReused,
 )
-from statepact.workflow._session import Uncommitted
+from statepact.workflow._session_step import Uncommitted
 
 
 class Complaint(Contract):

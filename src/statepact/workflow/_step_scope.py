@@ -1,14 +1,13 @@
-"""One run on an open log, and one step inside it: read, show, check, commit.
+"""One turn of one step: read, show, check, commit.
 
-Everything that runs steps is built on these two classes: `Workflow` with its wiring, and
-`session.step(...)` for scripts that keep their own control flow.
+Everything that runs steps is built on this class: `Workflow` with its wiring, and `session.step(...)` for
+scripts that keep their own control flow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, TypeVar
 
 import orjson
@@ -21,117 +20,19 @@ from statepact.errors import (
     StepFailed,
     StepIdReused,
 )
-from statepact.ledger import REQUEST_STEP, Cell, Entry, Snapshot, check_name
+from statepact.ledger import REQUEST_STEP, Cell, Entry
 from statepact.ledger._blocks import Parts, take_apart
-from statepact.ledger._codec import decode, encode, encode_clean
-from statepact.ledger._described import ContractRecord, describe
+from statepact.ledger._codec import encode_clean
+from statepact.ledger._described import describe
 from statepact.ledger._digest import input_digest, leaf_digest
-from statepact.ledger._header import Kind, Reached, Read
-from statepact.ledger._mountain import Mountain
-from statepact.ledger._nodes import canonical
-from statepact.ledger._plan import plan_of
+from statepact.ledger._header import Reached, Read
 from statepact.models._base import Prompt, Reply, Usage
-from statepact.stores._open_log import Draft, OpenLog
-from statepact.workflow._clock import SYSTEM_CLOCK, Clock
+from statepact.stores._open_log import Draft
 from statepact.workflow._render import Item, mark_sent, neutral, prompt_of, show, within_pinned_budget
-from statepact.workflow._request import Request, request_of
+from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._wiring import Input, Wanted
 
 C = TypeVar("C", bound=Contract)
-_WORDS = tuple(Request.model_fields)
-
-MOST_UNTAKEN = 16
-"""Committed values that are kept as objects until their first reader comes."""
-
-
-def is_words(contract: ContractRecord) -> bool:
-    """Whether a stored contract is our `Request`, and not one of a user who chose the same name."""
-    return contract.name == Request.contract_name and tuple(field.name for field in contract.fields) == _WORDS
-
-
-class RunScope:
-    """A run on an open log: its request, its snapshots, its end."""
-
-    def __init__(self, log: OpenLog, run: str, *, clock: Clock = SYSTEM_CLOCK, budget: int | None = None) -> None:
-        self.log = log
-        self.run = check_name(run, what="run")
-        self.clock = clock
-        self.budget = budget
-        self.request = ""
-        """What the run was asked, as text; empty if nothing was."""
-        self.open_request = ""
-        """The same without sensitive facts, for steps that do not declare the request's contract."""
-        self.contracts: dict[str, type[Contract]] = {}
-        """Contracts of this code by the name under which they are stored."""
-        self.usage = Usage(estimated=False)
-        self._untaken: dict[Cell, Contract] = {}
-
-    async def start(self, request: str | Contract | None, *, workflow: str = "", results: Iterable[str] = ()) -> None:
-        """Commit the request; a run that already has one must get the same one, or `None`.
-
-        `results` are the names of the contracts that are the outcome of the run, as far as known.
-
-        Raises `StepIdReused` if the run was started with another request.
-        """
-        entry = self.snapshot().commit(REQUEST_STEP)
-        if entry is None:
-            value = request if isinstance(request, Contract) else request_of(request)
-            step = StepScope(self, REQUEST_STEP, ())
-            step.extra |= {"workflow": workflow, "results": list(results)}
-            if isinstance(value, Request) and isinstance(request, str) and value.text != request:
-                step.extra["cleaned"] = ["Request.text"]
-            entry = await step.commit([value])
-        # Also after our own commit: another process may have started the run a moment earlier.
-        await self._check_same_request(entry, request)
-
-    async def _check_same_request(self, entry: Entry, request: str | Contract | None) -> None:
-        cell = entry.cells[0]
-        await self.log.fetch([cell])
-        asked = request if isinstance(request, Contract) or request is None else request_of(request)
-        if asked is not None and take_apart(self.log.key.owner, encode(asked)).stored != cell.stored:
-            raise StepIdReused(
-                f"run {self.run!r} was started with another request",
-                hint="use another id for another request, or resume the run without one",
-            )
-        document = cell.document or b""
-        if is_words(cell.contract):
-            self.request = self.open_request = value_of(cell, Request).text or ""
-            return
-        self.request = self.open_request = document.decode()
-        if hidden := {field.name for field in cell.contract.fields if field.sensitive}:
-            shown = {name: value for name, value in from_json(document).items() if name not in hidden}
-            self.open_request = canonical(shown).decode()
-
-    def snapshot(self) -> Snapshot:
-        """Return what the run can see now."""
-        return Snapshot(self.log.log, self.run)
-
-    def offer(self, cell: Cell, stored: bytes, value: Contract) -> None:
-        """Keep what was committed for its first reader, who then need not decode it.
-
-        `value` came out of the check of the output, so the step that committed it does not hold it.
-        """
-        if cell.stored != stored or not _is_rebuilt_by_check(type(value)):
-            return
-        self._untaken[cell] = value
-        if len(self._untaken) > MOST_UNTAKEN:
-            del self._untaken[next(iter(self._untaken))]
-
-    def take(self, cell: Cell, document: bytes, contract: type[C]) -> C:
-        """Return the value of a cell as an object that nobody else holds."""
-        value = self._untaken.pop(cell, None)
-        return value if type(value) is contract else decode(contract, document)
-
-    async def close(self, status: str) -> None:
-        """Seal the log at the end of the run, with the head over everything up to here."""
-        mountain = Mountain(entry.header.digest for entry in self.log.log.entries)
-        seal = {"status": status, "size": mountain.size, "head": mountain.root().hex()}
-        await self.note(Kind.SEAL, "", seal)
-
-    async def note(self, kind: Kind, step: str, record: Mapping[str, Any]) -> None:
-        """Append an entry that is not state: a failed attempt, a refusal, a seal."""
-        extra = orjson.dumps({key: value for key, value in record.items() if value})
-        await self.log.append(Draft(kind=kind, at=self.clock.now(), run=self.run, step=step, extra=extra))
 
 
 class StepScope:
@@ -416,20 +317,6 @@ class StepScope:
                 name = f"{fact.name}={link.contract.contract_name}.{link.field}"
                 # Two outputs of one commit may answer the same fact; both have to agree.
                 links[name] = link.holds(earlier, getattr(value, fact.name)) and links.get(name, True)
-
-
-@cache
-def _is_rebuilt_by_check(contract: type[Contract]) -> bool:
-    """Whether checking an instance makes a new one down to its leaves, as decoding would.
-
-    So it is for what JSON has a form for. Open fields and validators of the user may pass objects on.
-    """
-    return all(node.direct and node.native and not node.checked for node in plan_of(contract).root.reachable())
-
-
-def value_of(cell: Cell, contract: type[C]) -> C:
-    """Return the value of a fetched cell, a fresh object each time: nobody can change what others see."""
-    return decode(contract, cell.document or b"")
 
 
 def _refuse_conflict(cells: Sequence[Cell]) -> None:

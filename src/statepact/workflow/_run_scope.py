@@ -1,0 +1,86 @@
+"""One run on an open log: what it was asked, what it can see now, how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+import orjson
+
+from statepact.contracts import Contract
+from statepact.ledger import Cell, Snapshot, check_name
+from statepact.ledger._codec import decode
+from statepact.ledger._header import Kind
+from statepact.ledger._mountain import Mountain
+from statepact.ledger._plan import plan_of
+from statepact.models._base import Usage
+from statepact.stores._open_log import Draft, OpenLog
+from statepact.workflow._clock import SYSTEM_CLOCK, Clock
+
+C = TypeVar("C", bound=Contract)
+MOST_UNTAKEN = 16
+"""Committed values that are kept as objects until their first reader comes."""
+
+
+class RunScope:
+    """A run on an open log: its request, its snapshots, its end."""
+
+    def __init__(self, log: OpenLog, run: str, *, clock: Clock = SYSTEM_CLOCK, budget: int | None = None) -> None:
+        self.log = log
+        self.run = check_name(run, what="run")
+        self.clock = clock
+        self.budget = budget
+        self.request = ""
+        """What the run was asked, as text; empty if nothing was."""
+        self.open_request = ""
+        """The same without sensitive facts, for steps that do not declare the request's contract."""
+        self.contracts: dict[str, type[Contract]] = {}
+        """Contracts of this code by the name under which they are stored."""
+        self.usage = Usage(estimated=False)
+        self._untaken: dict[Cell, Contract] = {}
+
+    def snapshot(self) -> Snapshot:
+        """Return what the run can see now."""
+        return Snapshot(self.log.log, self.run)
+
+    def offer(self, cell: Cell, stored: bytes, value: Contract) -> None:
+        """Keep what was committed for its first reader, who then need not decode it.
+
+        `value` came out of the check of the output, so the step that committed it does not hold it.
+        """
+        if cell.stored != stored or not _is_rebuilt_by_check(type(value)):
+            return
+        self._untaken[cell] = value
+        if len(self._untaken) > MOST_UNTAKEN:
+            del self._untaken[next(iter(self._untaken))]
+
+    def take(self, cell: Cell, document: bytes, contract: type[C]) -> C:
+        """Return the value of a cell as an object that nobody else holds."""
+        value = self._untaken.pop(cell, None)
+        return value if type(value) is contract else decode(contract, document)
+
+    async def close(self, status: str) -> None:
+        """Seal the log at the end of the run, with the head over everything up to here."""
+        mountain = Mountain(entry.header.digest for entry in self.log.log.entries)
+        seal = {"status": status, "size": mountain.size, "head": mountain.root().hex()}
+        await self.note(Kind.SEAL, "", seal)
+
+    async def note(self, kind: Kind, step: str, record: Mapping[str, Any]) -> None:
+        """Append an entry that is not state: a failed attempt, a refusal, a seal."""
+        extra = orjson.dumps({key: value for key, value in record.items() if value})
+        await self.log.append(Draft(kind=kind, at=self.clock.now(), run=self.run, step=step, extra=extra))
+
+
+@cache
+def _is_rebuilt_by_check(contract: type[Contract]) -> bool:
+    """Whether checking an instance makes a new one down to its leaves, as decoding would.
+
+    So it is for what JSON has a form for. Open fields and validators of the user may pass objects on.
+    """
+    return all(node.direct and node.native and not node.checked for node in plan_of(contract).root.reachable())
+
+
+def value_of(cell: Cell, contract: type[C]) -> C:
+    """Return the value of a fetched cell, a fresh object each time: nobody can change what others see."""
+    return decode(contract, cell.document or b"")

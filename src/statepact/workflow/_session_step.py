@@ -1,0 +1,261 @@
+"""One governed step in code that keeps its own control flow: a `with` block, or a decorator."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from statepact.contracts import Contract
+from statepact.errors import MissingInput, SetupError, StateError, StatepactError, StepFailed, StoreError
+from statepact.ledger import check_name
+from statepact.ledger._header import Kind
+from statepact.ledger._log import Entry
+from statepact.models._base import Prompt
+from statepact.workflow._portal import wait_for
+from statepact.workflow._run_scope import RunScope, value_of
+from statepact.workflow._runner import outputs_of
+from statepact.workflow._step import Step, StepRules
+from statepact.workflow._step_scope import StepScope
+from statepact.workflow._wiring import Input, input_of, wires_of
+
+C = TypeVar("C", bound=Contract)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Uncommitted(UserWarning):
+    """A step ended without an error and without having committed anything."""
+
+
+class _StepValues:
+    """What both faces of an open step can do."""
+
+    def __init__(self, scope: StepScope, stored: Entry | None) -> None:
+        self._scope = scope
+        self._entry = stored
+        self._by_contract: Mapping[type[Contract], Input] = {wire.contract: wire for wire in scope.inputs}
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether this step had committed before: its body need not be done again."""
+        return self._entry is not None
+
+    def __getitem__(self, contract: type[C]) -> C:
+        """Return a value that the step reads. Raises `MissingInput` for an optional one that is absent."""
+        value = self.get(contract)
+        if value is None:
+            raise MissingInput(f"step {self._scope.name!r} has no {contract.__name__}")
+        return value
+
+    def get(self, contract: type[C]) -> C | None:
+        """Return a value that the step reads, `None` for an optional one that is absent."""
+        values = self.all(contract)
+        return values[-1] if values else None
+
+    def all(self, contract: type[C]) -> list[C]:
+        """Return all values of a kind that the step reads."""
+        if contract not in self._by_contract:
+            raise SetupError(
+                f"step {self._scope.name!r} does not read {contract.__name__}",
+                hint=f"declare it: session.step({self._scope.name!r}, reads=[{contract.__name__}])",
+            )
+        value = self._scope.value(self._by_contract[contract])
+        return value if isinstance(value, list) else [] if value is None else [value]
+
+    def because(self, reason: str) -> None:
+        """Record why this step decided as it did; stored beside its output."""
+        self._scope.extra["reason"] = reason
+
+    def sent(self, text: str | Sequence[Mapping[str, Any]]) -> None:
+        """Report what you sent to a model: text, or the messages as you passed them on.
+
+        Delivery is measured on it. Without a report, a step that showed a prompt counts as unchecked.
+        """
+        if not isinstance(text, str):
+            text = "\n".join(_text_of(message.get("content")) for message in text)
+        self._scope.extra["own_prompt"] = True
+        self._scope.sent(text)
+
+
+def _text_of(content: Any) -> str:
+    """Return the text of a message's content, which providers also write as a list of parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        return _text_of(content.get("text") or content.get("content"))
+    if isinstance(content, Sequence):
+        return "\n".join(map(_text_of, content))
+    return ""
+
+
+class OpenStep(_StepValues):
+    """A step inside `with session.step(...)`."""
+
+    def prompt(self, instruction: str) -> Prompt:
+        """Return what the step reads as framed data, then the instruction."""
+        self._scope.used = False
+        return wait_for(self._scope.prompt(instruction))
+
+    def commit(self, *values: Contract) -> None:
+        """Commit the step's outputs, all or none; a repeat of the same step changes nothing.
+
+        Raises `ContractViolation`, `NotExact`, `StepIdReused` and `StoreError`.
+        """
+        self._entry = wait_for(_commit(self._scope, values))
+
+
+class AsyncOpenStep(_StepValues):
+    """A step inside `async with session.step(...)`."""
+
+    async def prompt(self, instruction: str) -> Prompt:
+        """Return what the step reads as framed data, then the instruction."""
+        self._scope.used = False
+        return await self._scope.prompt(instruction)
+
+    async def commit(self, *values: Contract) -> None:
+        """Commit the step's outputs, all or none; a repeat of the same step changes nothing.
+
+        Raises `ContractViolation`, `NotExact`, `StepIdReused` and `StoreError`.
+        """
+        self._entry = await _commit(self._scope, values)
+
+
+async def _commit(scope: StepScope, values: Sequence[Contract]) -> Entry:
+    return await scope.commit(values)
+
+
+class _Opener:
+    """A step that is about to be opened, or a decorator."""
+
+    def __init__(self, run: RunScope, name: str, reads: Sequence[Any], branch: str, names: Mapping[str, Any]) -> None:
+        self._run = run
+        self._name = check_name(name, what="step")
+        self._branch = check_name(branch, what="branch") if branch else ""
+        self._inputs = tuple(input_of(name, f"reads[{n}]", hint) for n, hint in enumerate(reads))
+        self._names = names
+        self._open: _StepValues | None = None
+
+    async def _enter(self) -> tuple[StepScope, Entry | None]:
+        scope = StepScope(self._run, self._name, self._inputs, branch=self._branch)
+        await self._run.log.refresh()
+        await scope.load()
+        return scope, await scope.stored()
+
+    def _warn_if_forgotten(self, error: BaseException | None) -> None:
+        if error is None and self._open is not None and self._open._entry is None:
+            warnings.warn(
+                f"step {self._name!r} ended without step.commit(...): later steps will not see its work",
+                Uncommitted,
+                stacklevel=3,
+            )
+
+    async def _exit(self, error: BaseException | None) -> None:
+        opened, self._open = self._open, None
+        if opened is not None and opened._entry is None and isinstance(error, Exception):
+            await self._note(error)
+
+    async def _note(self, error: Exception) -> None:
+        """Record a failed attempt: its code, never a value."""
+        code = error.code if isinstance(error, StatepactError) else StepFailed.code
+        try:
+            await self._run.note(Kind.ATTEMPT, self._name, {"error": code})
+        except StoreError:
+            # The store is what failed, or has failed since; the caller needs the first error.
+            return
+
+    # -- as a decorator: the body runs where its caller runs, only the rest on our loop ----------
+
+    async def _begin(self, body: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Step, StepScope, Entry | None]:
+        """Fill the inputs of a decorated function; with the entry if it has committed before."""
+        wires = wires_of(self._name, body, self._names)
+        if wires.context is not None:
+            raise SetupError(f"step {self._name!r} takes a Context, which only a workflow gives")
+        if arguments:
+            raise StateError(
+                f"step {self._name!r} was called with arguments",
+                hint="its inputs come from what earlier steps committed",
+            )
+        scope = StepScope(self._run, self._name, wires.inputs, branch=self._branch)
+        await self._run.log.refresh()
+        await scope.load()
+        return Step(self._name, body, wires, StepRules()), scope, await scope.stored()
+
+    async def _returned(self, step: Step, entry: Entry) -> Any:
+        """Return what a decorated function gives its caller: the values as they were committed."""
+        await self._run.log.fetch(entry.cells)
+        by_name = {contract.contract_name: contract for contract in step.wires.outputs}
+        values = tuple(value_of(cell, by_name[cell.contract.name]) for cell in entry.cells)
+        return values if len(values) > 1 else values[0] if values else None
+
+
+def _output_of(step: Step, scope: StepScope) -> Any:
+    return step.body(**{wire.parameter: scope.value(wire) for wire in step.wires.inputs})
+
+
+async def _awaited(output: Any) -> Any:
+    return await output if inspect.isawaitable(output) else output
+
+
+class AsyncStepOpener(_Opener):
+    """`async with session.step(...)`, or `@session.step(...)` over a coroutine function."""
+
+    async def __aenter__(self) -> AsyncOpenStep:
+        opened = AsyncOpenStep(*await self._enter())
+        self._open = opened
+        return opened
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._warn_if_forgotten(error)
+        await self._exit(error)
+
+    def __call__(self, body: F) -> F:
+        @functools.wraps(body)
+        async def call(*arguments: Any) -> Any:
+            step, scope, entry = await self._begin(body, arguments)
+            if entry is None:
+                try:
+                    output = await _awaited(_output_of(step, scope))
+                    entry = await scope.commit(outputs_of(step, output))
+                except Exception as error:
+                    await self._note(error)
+                    raise
+            return await self._returned(step, entry)
+
+        return call  # type: ignore[return-value]
+
+
+class StepOpener(_Opener):
+    """`with session.step(...)`, or `@session.step(...)` over a plain function."""
+
+    def __enter__(self) -> OpenStep:
+        opened = OpenStep(*wait_for(self._enter()))
+        self._open = opened
+        return opened
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._warn_if_forgotten(error)
+        wait_for(self._exit(error))
+
+    def __call__(self, body: F) -> F:
+        @functools.wraps(body)
+        def call(*arguments: Any) -> Any:
+            step, scope, entry = wait_for(self._begin(body, arguments))
+            if entry is None:
+                try:
+                    output = _output_of(step, scope)
+                    if inspect.isawaitable(output):
+                        output = wait_for(_awaited(output))
+                    entry = wait_for(scope.commit(outputs_of(step, output)))
+                except Exception as error:
+                    wait_for(self._note(error))
+                    raise
+            return wait_for(self._returned(step, entry))
+
+        return call  # type: ignore[return-value]
