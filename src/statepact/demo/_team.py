@@ -15,7 +15,7 @@ from pydantic import Field
 from statepact.contracts import Answers, Contract, Pinned, validate
 from statepact.demo._cases import Case, Lang
 from statepact.demo._notes import Note
-from statepact.meaning import occurrence
+from statepact.meaning import stands_in
 from statepact.workflow import Context, Workflow
 
 Text = Annotated[str, Field(max_length=60)]
@@ -71,7 +71,7 @@ def holds(fact: str, said: str) -> bool:
     "refund for order KX-1" holds "refund"; "refunded", another value or "no refund" do not. The score
     of every way is counted with this one rule.
     """
-    found = occurrence(fact, said)
+    found = stands_in(fact, said)
     return found is not None and not found.negated
 
 
