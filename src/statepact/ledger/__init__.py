@@ -1,9 +1,28 @@
-"""Values and rules of the log: keys, headers, cells, snapshots, digests, the codec. No I/O."""
+"""Values and rules of the log: keys, headers, cells, snapshots, digests, the codec. No I/O.
+
+Names are loaded on first use.
+"""
 
 from __future__ import annotations
 
-from statepact.ledger._key import DEFAULT_OWNER, SessionKey, check_name, session_key
-from statepact.ledger._log import REQUEST_STEP, Cell, Entry, RunLog, SessionLog, Snapshot
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from statepact.ledger._key import DEFAULT_OWNER, REQUEST_STEP, SessionKey, check_name, session_key
+    from statepact.ledger._log import Cell, Entry, RunLog, SessionLog, Snapshot
+
+_HOMES = {
+    "Cell": "_log",
+    "DEFAULT_OWNER": "_key",
+    "Entry": "_log",
+    "REQUEST_STEP": "_key",
+    "RunLog": "_log",
+    "SessionKey": "_key",
+    "SessionLog": "_log",
+    "Snapshot": "_log",
+    "check_name": "_key",
+    "session_key": "_key",
+}
 
 __all__ = [
     "DEFAULT_OWNER",
@@ -17,3 +36,11 @@ __all__ = [
     "check_name",
     "session_key",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

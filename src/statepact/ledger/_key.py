@@ -9,6 +9,9 @@ from statepact.errors import SetupError
 LONGEST_NAME = 512
 """Most characters of an owner, session, run, step or branch name."""
 
+REQUEST_STEP = "request"
+"""Name of the step that commits what a run was asked. No other step may have it."""
+
 DEFAULT_OWNER = "local"
 """Owner of scripts that serve one person. A service names the owner of every request."""
 

@@ -11,9 +11,6 @@ from statepact.ledger._described import ContractRecord, described
 from statepact.ledger._header import Header, Kind, Names, decode_header
 from statepact.ledger._key import SessionKey
 
-REQUEST_STEP = "request"
-"""Name of the step that commits what a run was asked. No other step may have it."""
-
 
 @dataclass(slots=True, eq=False)
 class Cell:

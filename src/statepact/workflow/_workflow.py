@@ -10,27 +10,22 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from statepact.contracts import Contract, is_contract
-from statepact.errors import SetupError, UnknownRun
+from statepact.errors import SetupError
 from statepact.ledger import DEFAULT_OWNER, REQUEST_STEP, check_name, session_key
-from statepact.stores._base import Store
-from statepact.stores._open_log import OpenLog
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
 from statepact.workflow._context import AskFunction, as_model
-from statepact.workflow._reach import UnclaimedFacts, Wiring, wiring
 from statepact.workflow._request import Request
-from statepact.workflow._run import Run
-from statepact.workflow._run_scope import RunScope
-from statepact.workflow._runner import Runner
-from statepact.workflow._start import start
 from statepact.workflow._step import Fallback, Step, StepRules, checked_rules
-from statepact.workflow._store_choice import chosen_store
-from statepact.workflow._wiring import Body, wires_of
 
 if TYPE_CHECKING:
     from statepact.models._base import Model
+    from statepact.stores._base import Store
+    from statepact.workflow._reach import Wiring
+    from statepact.workflow._run import Run
+    from statepact.workflow._wiring import Body
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -144,6 +139,9 @@ class Workflow:
         Raises `SetupError` for a signature that says nothing, `Unreachable` for a fact that cannot
         arrive. Warns with `UnclaimedFacts` about facts that nobody will read.
         """
+        from statepact.workflow._reach import UnclaimedFacts, wiring
+        from statepact.workflow._wiring import wires_of
+
         if self._wiring is None:
             steps = []
             for name, (body, rules, local) in self._defined.items():
@@ -240,27 +238,25 @@ class Workflow:
         must_exist: bool,
         lasting: bool,
     ) -> Run:
+        # What runs steps is loaded with the first run: a program that only defines a workflow, or
+        # imports one that does, starts without it.
+        from statepact.workflow._execution import execute
+
         graph = self.check()
-        model = as_model(ask)
-        key = session_key(owner, session or id)
         opened, ours = self._open(store, lasting=lasting)
         try:
-            log = await OpenLog.open(opened, key)
-            if must_exist and id not in log.log.runs:
-                raise UnknownRun(
-                    f"session {key.session!r} of owner {owner!r} has no run {id!r}",
-                    hint="check id, session, owner and store; a run that never committed anything does not exist",
-                )
-            scope = RunScope(log, id, clock=clock, budget=self._budget)
-            outcome = [contract.contract_name for contract in graph.results]
-            await start(scope, request, workflow=self.name, results=outcome)
-            before = log.log.revision
-            outcomes = await Runner(graph, scope, model).run()
-            status: Literal["done", "failed"] = (
-                "failed" if any(o.ending in ("failed", "blocked") for o in outcomes.values()) else "done"
+            run = await execute(
+                graph,
+                opened,
+                session_key(owner, session or id),
+                workflow=self.name,
+                id=id,
+                request=request,
+                model=as_model(ask),
+                clock=clock,
+                budget=self._budget,
+                must_exist=must_exist,
             )
-            run = Run(scope, outcomes, status)
-            await run._close(changed=log.log.revision != before)
             if ours:
                 run.loss  # noqa: B018 - measured while the store is still open
         finally:
@@ -272,6 +268,8 @@ class Workflow:
 
     def _open(self, store: Store | str | None, *, lasting: bool) -> tuple[Store, bool]:
         """Return the store to use and whether we have to close it."""
+        from statepact.workflow._store_choice import chosen_store
+
         choice = store if store is not None else self._store
         if choice is None and lasting:
             # Runs that name a session, or have a name themselves, want to find each other again.

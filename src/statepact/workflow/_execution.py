@@ -1,0 +1,49 @@
+"""One execution of a workflow on an open store, from the request to the seal."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from statepact.contracts import Contract
+from statepact.errors import UnknownRun
+from statepact.ledger import SessionKey
+from statepact.models._base import Model
+from statepact.stores._base import Store
+from statepact.stores._open_log import OpenLog
+from statepact.workflow._clock import Clock
+from statepact.workflow._reach import Wiring
+from statepact.workflow._run import Run
+from statepact.workflow._run_scope import RunScope
+from statepact.workflow._runner import Runner
+from statepact.workflow._start import start
+
+
+async def execute(
+    graph: Wiring,
+    store: Store,
+    key: SessionKey,
+    *,
+    workflow: str,
+    id: str,
+    request: str | Contract | None,
+    model: Model | None,
+    clock: Clock,
+    budget: int | None,
+    must_exist: bool,
+) -> Run:
+    """Run, or continue, one run and return how it went. Raises what `Workflow.run` and `resume` say."""
+    log = await OpenLog.open(store, key)
+    if must_exist and id not in log.log.runs:
+        raise UnknownRun(
+            f"session {key.session!r} of owner {key.owner!r} has no run {id!r}",
+            hint="check id, session, owner and store; a run that never committed anything does not exist",
+        )
+    scope = RunScope(log, id, clock=clock, budget=budget)
+    await start(scope, request, workflow=workflow, results=[contract.contract_name for contract in graph.results])
+    before = log.log.revision
+    outcomes = await Runner(graph, scope, model).run()
+    broken = any(outcome.ending in ("failed", "blocked") for outcome in outcomes.values())
+    status: Literal["done", "failed"] = "failed" if broken else "done"
+    run = Run(scope, outcomes, status)
+    await run._close(changed=log.log.revision != before)
+    return run
