@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from statepact.contracts._clean import cut
 from statepact.ledger._described import FieldRecord
 from statepact.ledger._nodes import canonical
 from statepact.ledger._view import CellView, EntryView
@@ -62,4 +63,4 @@ def shown(value: Any, field: FieldRecord) -> str:
         return MASK
     text = value if isinstance(value, str) else canonical(value).decode()
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+    return text if len(text) <= LONGEST_VALUE else cut(text, LONGEST_VALUE - 1) + "…"

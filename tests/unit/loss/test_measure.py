@@ -672,3 +672,20 @@ async def test_measuring_is_a_pure_function_of_the_log() -> None:
         elsewhere = await session.measure("r-1")
 
     assert run.loss == again.loss == elsewhere
+
+
+async def test_fc_45_the_ledger_cuts_a_long_value_between_graphemes() -> None:
+    """A family emoji at the cut is left out whole, not shown as its first member."""
+    flow = Workflow("cut")
+
+    @flow.step
+    async def note() -> Noted:
+        return Noted(text="x" * 57 + "👨‍👩‍👧" + " and more")
+
+    run = await flow.run()
+
+    assert run.loss.ledger.rows[0].value == "x" * 57 + "…"
+
+
+class Noted(Contract):
+    text: str
