@@ -17,7 +17,7 @@ from statepact.contracts._check import validate, violation
 from statepact.contracts._clean import clean, clean_value
 from statepact.contracts._contract import Contract, label
 from statepact.contracts._decimals import may_hold_decimals, with_digits
-from statepact.contracts._scan import MAX_TEXT, Unreadable, find_object, surroundings
+from statepact.contracts._scan import MAX_TEXT, MAX_TEXT_DEPTH, Unreadable, find_object, surroundings
 from statepact.errors import UnreadableText
 from statepact.models._base import StopReason
 
@@ -69,6 +69,8 @@ def read_text(
     Raises `UnreadableText` if no single object can be found and `ContractViolation` with all problems if
     it does not fit. Neither holds a value of the text.
     """
+    if stop_reason == "stop" and (plain := _plain_object(contract, text)) is not None:
+        return ReadText(plain)
     try:
         found, tree, marks = _locate(text, cut=stop_reason == "length", first=choose == "first")
     except Unreadable as error:
@@ -87,6 +89,35 @@ def read_text(
         exact = with_digits(value, tree)
         value = value if exact is value else validate(contract, exact, side=side)
     return ReadText(value, tuple(marks))
+
+
+def _plain_object(contract: type[C], text: str) -> C | None:
+    """Return the answer if the text is nothing but one small clean object that fits, else `None`.
+
+    That is what a model with a schema writes nearly always, and it needs none of the rules below.
+    """
+    if len(text) > MAX_TEXT // 4:
+        return None
+    text = text.strip(" \t\r\n")
+    if not (text.startswith("{") and text.endswith("}")) or "\\u" in text or "\x00" in text:
+        return None
+    # As many brackets as the scanner allows levels: so it cannot be too deep, whatever it says.
+    if text.count("{") + text.count("[") > MAX_TEXT_DEPTH or may_hold_decimals(contract):
+        return None
+    try:
+        json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_constant)
+        return contract.model_validate_json(text, strict=True)
+    except ValueError:
+        return None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError
 
 
 def _locate(text: str, *, cut: bool, first: bool) -> tuple[str | None, dict[str, Any], list[str]]:
