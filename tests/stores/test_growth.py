@@ -43,7 +43,7 @@ async def document(log: OpenLog, revision: int) -> bytes | None:
     return cell.document
 
 
-async def test_fc71_unchanged_parts_are_stored_once(tmp_path: Path) -> None:
+async def test_fc_71_unchanged_parts_are_stored_once(tmp_path: Path) -> None:
     """FC-71: 500 steps, each with the same 200 KB and 1 KB of new text, take less than 5 MB, not 100."""
     path = tmp_path / "state.db"
     constant = random.Random(71).randbytes(100_000).hex()
@@ -63,7 +63,7 @@ async def test_fc71_unchanged_parts_are_stored_once(tmp_path: Path) -> None:
         assert (await verify(store, KEY)).ok
 
 
-async def test_fc65_every_reload_has_everything_written_before(store: Store) -> None:
+async def test_fc_65_every_reload_has_everything_written_before(store: Store) -> None:
     """FC-65: each step in a process of its own that has just opened the log; no field is ever gone."""
     known: dict[int, bytes] = {}
     for n in range(STEPS):
@@ -81,7 +81,7 @@ async def test_fc65_every_reload_has_everything_written_before(store: Store) -> 
     assert {cell.revision: cell.document for entry in log.log.entries for cell in entry.cells} == known
 
 
-async def test_fc65_a_missing_part_is_reported_not_skipped(tmp_path: Path) -> None:
+async def test_fc_65_a_missing_part_is_reported_not_skipped(tmp_path: Path) -> None:
     """FC-65: one entry less in the middle is an error on opening, never a shorter log."""
     path = tmp_path / "state.db"
     async with SqliteStore(path) as store:
@@ -95,7 +95,7 @@ async def test_fc65_a_missing_part_is_reported_not_skipped(tmp_path: Path) -> No
         assert [fault.revision for fault in (await verify(store, KEY)).faults] == [3]
 
 
-async def test_fc65_missing_large_value_is_reported_with_its_field(tmp_path: Path) -> None:
+async def test_fc_65_missing_large_value_is_reported_with_its_field(tmp_path: Path) -> None:
     """FC-65: a value without its large part is not handed out without that field."""
     async with SqliteStore(tmp_path / "state.db") as store:
         log = await OpenLog.open(store, KEY)
@@ -108,7 +108,7 @@ async def test_fc65_missing_large_value_is_reported_with_its_field(tmp_path: Pat
 
 
 @pytest.mark.parametrize("size", [200_000, 2_000_000])
-async def test_fc15_large_output_is_there_for_the_next_reader(store: Store, size: int) -> None:
+async def test_fc_15_large_output_is_there_for_the_next_reader(store: Store, size: int) -> None:
     """FC-15: once a commit is acknowledged, the next reader sees it whole, however large it is."""
     text = random.Random(size).randbytes(size // 2).hex()
     whole = f'{{"constant":"{text}","text":"stock 4"}}'.encode()
@@ -121,7 +121,7 @@ async def test_fc15_large_output_is_there_for_the_next_reader(store: Store, size
     assert await document(reader, entry.revision) == whole
 
 
-async def test_fc15_values_over_the_memory_bound_are_read_again(store: Store) -> None:
+async def test_fc_15_values_over_the_memory_bound_are_read_again(store: Store) -> None:
     """FC-15: an open log forgets old values to stay small; who needs them gets them from the store."""
     log = await OpenLog.open(store, KEY)
     documents = [f'{{"constant":"{n}","text":"{str(n) * 1_000_000}"}}'.encode() for n in range(9)]
