@@ -3,6 +3,7 @@
 import sqlite3
 import statistics
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from time import perf_counter
 
@@ -67,7 +68,7 @@ async def _nothing(ours: Ours) -> float:
 
 def _settled(path: Path) -> int:
     """Return the size of a database after a checkpoint."""
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         db.execute("pragma wal_checkpoint(truncate)").fetchall()
     db.close()
     return path.stat().st_size

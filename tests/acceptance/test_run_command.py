@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from acceptance.conftest import Statepact, environment
@@ -98,7 +99,7 @@ def test_wrong_use_is_exit_code_two_and_says_what_to_do(statepact: Statepact, tm
 def test_nothing_readable_is_exit_code_three(statepact: Statepact, tmp_path: Path) -> None:
     """A missing file, a file that is no database, another program's database and an unknown session."""
     (tmp_path / "noise.db").write_bytes(b"not a database" * 400)
-    with sqlite3.connect(tmp_path / "other.db") as other:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("create table theirs(id integer)")
     (tmp_path / "in.jsonl").write_text('"KX-1 100"\n')
     assert statepact("run", "refund_flow:flow", "--input", "in.jsonl").returncode == 0
@@ -116,7 +117,7 @@ def test_an_edited_byte_is_found_and_named(statepact: Statepact, tmp_path: Path)
     """`verify` exits 1 and names the entry; an edit that keeps the file readable is the dangerous one."""
     (tmp_path / "in.jsonl").write_text('{"id": "r", "request": "KX-1 100"}\n')
     assert statepact("run", "refund_flow:flow", "--input", "in.jsonl").returncode == 0
-    with sqlite3.connect(tmp_path / "statepact.db") as db:
+    with closing(sqlite3.connect(tmp_path / "statepact.db")) as db, db:
         db.execute("update entry set payload = replace(cast(payload as text), '100', '900') where revision = 2")
 
     done = statepact("verify", "r")
