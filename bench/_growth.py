@@ -70,7 +70,6 @@ def _settled(path: Path) -> int:
     """Return the size of a database after a checkpoint."""
     with closing(sqlite3.connect(path)) as db:
         db.execute("pragma wal_checkpoint(truncate)").fetchall()
-    db.close()
     return path.stat().st_size
 
 
