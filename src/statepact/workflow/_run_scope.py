@@ -19,6 +19,7 @@ from statepact.stores._open_log import Draft, OpenLog
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
 
 C = TypeVar("C", bound=Contract)
+
 MOST_UNTAKEN = 16
 """Committed values that are kept as objects until their first reader comes."""
 
@@ -35,8 +36,6 @@ class RunScope:
         """What the run was asked, as text; empty if nothing was."""
         self.open_request = ""
         """The same without sensitive facts, for steps that do not declare the request's contract."""
-        self.contracts: dict[str, type[Contract]] = {}
-        """Contracts of this code by the name under which they are stored."""
         self.usage = Usage(estimated=False)
         self._untaken: dict[Cell, Contract] = {}
 

@@ -104,7 +104,7 @@ class OpenStep(_StepValues):
 
         Raises `ContractViolation`, `NotExact`, `StepIdReused` and `StoreError`.
         """
-        self._entry = wait_for(_commit(self._scope, values))
+        self._entry = wait_for(self._scope.commit(values))
 
 
 class AsyncOpenStep(_StepValues):
@@ -120,11 +120,7 @@ class AsyncOpenStep(_StepValues):
 
         Raises `ContractViolation`, `NotExact`, `StepIdReused` and `StoreError`.
         """
-        self._entry = await _commit(self._scope, values)
-
-
-async def _commit(scope: StepScope, values: Sequence[Contract]) -> Entry:
-    return await scope.commit(values)
+        self._entry = await self._scope.commit(values)
 
 
 class _Opener:

@@ -54,8 +54,6 @@ class StepScope:
         self._digest = b"\x00" * 16
         self._usage = Usage(estimated=False)
         self._own_prompts: list[str] = []
-        for wire in inputs:
-            run.contracts[wire.contract.contract_name] = wire.contract
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -242,7 +240,6 @@ class StepScope:
                     f"step {self.name!r} committed {contract.__name__}, which is no contract",
                     hint="commit instances of Contract subclasses",
                 )
-            self.run.contracts[contract.contract_name] = contract
             checked = validate(contract, value, side=side)
             document, cleaned = encode_clean(checked)
             if cleaned:

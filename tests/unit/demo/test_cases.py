@@ -7,12 +7,14 @@ import re
 from dataclasses import replace
 from itertools import chain, permutations
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from statepact.demo._cases import DEMANDS, Case, Lang, choose, shop_cases
 from statepact.demo._notes import notes_for
 from statepact.demo._retail import RETAIL_DEMANDS, retail_cases
+from statepact.demo._team import Demand
 from statepact.errors import SetupError
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")
@@ -28,6 +30,11 @@ def all_cases() -> tuple[Case, ...]:
 def own_values(case: Case) -> set[str]:
     both = (case, case.corrected())
     return {value.casefold() for c in both for name, value in c.truth.items() if name != "demand"}
+
+
+def test_a_record_can_hold_every_demand_of_every_case() -> None:
+    """The record's choice is written out for type checkers; it must not fall behind the cases."""
+    assert set(get_args(Demand)) == {*chain(*DEMANDS.values()), *RETAIL_DEMANDS.values(), ""}
 
 
 # -- the shop ------------------------------------------------------------------------------------
