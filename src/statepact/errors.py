@@ -232,6 +232,47 @@ class ConflictingValues(StateError):
         )
 
 
+class SessionHeld(StateError):
+    """Somebody else runs in this session now, so it is not our turn."""
+
+    code = "ERR_SESSION_HELD"
+
+    def __init__(self, session: str, *, holder: str, run: str, seconds: float) -> None:
+        self.session = session
+        self.holder = holder
+        self.run = run
+        self.seconds = seconds
+        """For how long the claim lasts if it is not renewed."""
+        super().__init__(
+            f"session {session!r} is held by {holder!r} for run {run!r}, for another {seconds:.1f} s",
+            hint="wait for that run to end; a worker that has died is succeeded when its time is up",
+        )
+
+
+class LeaseLost(StateError):
+    """Somebody else took this run over while we were away; what we would have committed is refused."""
+
+    code = "ERR_LEASE_LOST"
+
+
+class SharedConflict(StateError):
+    """A shared value that was read has changed since, and running again did not help."""
+
+    code = "ERR_SHARED_CONFLICT"
+
+
+class Deleted(StateError):
+    """What was asked for has been erased."""
+
+    code = "ERR_DELETED"
+
+
+class Expired(StateError):
+    """What was asked for was there, and a lifetime or a retention rule has ended it."""
+
+    code = "ERR_EXPIRED"
+
+
 class UnknownRun(StateError):
     """No run of this name exists in the session."""
 
@@ -341,6 +382,12 @@ class UnknownFilter(StoreError):
     """A listing was asked for with a condition that the store cannot apply."""
 
     code = "ERR_UNKNOWN_FILTER"
+
+
+class KeyMissing(StatepactError):
+    """A sensitive value was stored under a key that was not given, or the key is not the right one."""
+
+    code = "ERR_KEY_MISSING"
 
 
 class InternalError(StatepactError):

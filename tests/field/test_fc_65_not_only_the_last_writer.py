@@ -87,8 +87,11 @@ class Forgetful:
         self._store, self._header, self._payload = store, header, payload
         self.promise = "none"
 
-    async def append(self, key: SessionKey, entries: list[NewEntry], *, after: int) -> None:
+    async def append(self, key: SessionKey, entries: list[NewEntry], *, after: int, hold: object = None) -> None:
         await self._store.append(key, entries, after=after)
+
+    async def hold(self, key: SessionKey, hold: object) -> None:
+        pass
 
     async def headers(self, key: SessionKey, *, after: int = 0) -> object:
         return [one for one in await self._store.headers(key, after=after) if one.revision != self._header]

@@ -134,8 +134,11 @@ class Copied:
         self._store, self._blob = store, blob
         self.promise = "none"
 
-    async def append(self, key: Any, entries: list[NewEntry], *, after: int) -> None:
+    async def append(self, key: Any, entries: list[NewEntry], *, after: int, hold: object = None) -> None:
         await self._store.append(key, entries, after=after)
+
+    async def hold(self, key: Any, hold: object) -> None:
+        pass
 
     async def headers(self, key: Any, *, after: int = 0) -> Any:
         return await self._store.headers(key, after=after)

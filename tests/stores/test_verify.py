@@ -71,10 +71,10 @@ async def write(store: Store, key: SessionKey = KEY, *, seal: bool = True, then:
 async def stored(store: Store, key: SessionKey = KEY) -> Stored:
     headers = await store.headers(key)
     payloads = await store.payloads(key, [one.revision for one in headers])
-    blocks = dict(store._blocks.items()) if isinstance(store, MemoryStore) else {}
+    blocks = dict(store._sessions[key].blocks) if isinstance(store, MemoryStore) else {}
     return Stored(
         tuple((one.revision, one.header, payloads[one.revision]) for one in headers),
-        {address: data for (_, address), data in blocks.items()},
+        blocks,
     )
 
 
@@ -273,11 +273,12 @@ async def test_exchange_behind_the_last_seal_may_go_unnoticed() -> None:
 def test_edit_by_somebody_who_computes_the_digest_anew_is_found_under_a_seal(sound: Stored) -> None:
     """A changed value with a fitting digest changes the head that the seal has recorded."""
     from statepact.ledger._digest import DIGEST_SIZE, entry_digest, leaf_digest
+    from statepact.ledger._header import pieces_of
 
     revision, header, payload = sound.entries[0]
     edited = payload.replace("刀".encode(), "灯".encode())
     salt = sound.headers()[0].salt
-    digest = entry_digest(header[DIGEST_SIZE:], [leaf_digest(salt, 0, edited)])
+    digest = entry_digest(pieces_of(header).body, [leaf_digest(salt, 0, edited)])
     forged = sound.with_entry(0, digest + header[DIGEST_SIZE:], edited).check()
 
     assert faulty(forged) == [7]

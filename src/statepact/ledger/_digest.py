@@ -15,7 +15,9 @@ from collections.abc import Iterable, Sequence
 DIGEST_SIZE = 32
 SALT_SIZE = 16
 INPUT_DIGEST_SIZE = 16
+TAG_SIZE = 16
 
+_SALT = b"statepact salt 1\x00"
 _LEAF = b"statepact leaf 1\x00"
 _NODE = b"statepact node 1\x00"
 _ENTRY = b"statepact entry 1\x00"
@@ -23,6 +25,7 @@ _INPUT = b"statepact input 1\x00"
 _BLOCK = b"statepact block 1\x00"
 
 # `sha256(b"")` objects are copied instead of hashing the prefix again: about 0.3 µs a digest.
+_salt_start = hashlib.sha256(_SALT).copy
 _leaf_start = hashlib.sha256(_LEAF).copy
 _entry_start = hashlib.sha256(_ENTRY).copy
 
@@ -32,13 +35,33 @@ def new_salt() -> bytes:
     return os.urandom(SALT_SIZE)
 
 
-def leaf_digest(salt: bytes, index: int, stored: bytes) -> bytes:
-    """Return the digest of one cell's bytes as stored; `index` tells the cells of a commit apart."""
+def leaf_salt(salt: bytes, index: int) -> bytes:
+    """Return the salt of one leaf, made from the salt of its entry.
+
+    To erase one value of a commit its salt must go, and the values beside it need theirs. So each
+    leaf has its own, from which neither the others nor the entry's can be computed.
+    """
+    state = _salt_start()
+    state.update(salt)
+    state.update(index.to_bytes(2, "big"))
+    return state.digest()[:SALT_SIZE]
+
+
+def salted_digest(salt: bytes, index: int, stored: bytes) -> bytes:
+    """Return the digest of one leaf under the salt of that leaf."""
     state = _leaf_start()
     state.update(salt)
     state.update(index.to_bytes(2, "big"))
     state.update(stored)
     return state.digest()
+
+
+def leaf_digest(salt: bytes, index: int, stored: bytes) -> bytes:
+    """Return the digest of one cell's bytes as stored, under the salt of its entry.
+
+    `index` tells the cells of a commit apart.
+    """
+    return salted_digest(leaf_salt(salt, index), index, stored)
 
 
 def merkle_root(leaves: Sequence[bytes]) -> bytes:
@@ -53,7 +76,10 @@ def merkle_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def entry_digest(header: bytes, leaves: Sequence[bytes]) -> bytes:
-    """Return the digest of an entry: its header (without this digest) over its leaves."""
+    """Return the digest of an entry: its header (without this digest and the salt) over its leaves.
+
+    The salt enters through the leaves alone, so that it can be erased and the digest still checked.
+    """
     state = _entry_start()
     state.update(len(leaves).to_bytes(2, "big"))
     state.update(leaves[0] if len(leaves) == 1 else merkle_root(leaves))

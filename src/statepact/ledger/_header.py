@@ -5,19 +5,21 @@ Names (of runs, steps, branches, contracts) are numbered per session in the orde
 first uses them, and the header that uses a name first spells it out; so a log explains itself and
 needs no table beside it.
 
-Layout: kind, digest, salt, input digest, then unsigned LEB128 numbers: time, run, step, branch, the
-cells (contract, size), the reads (revision, cell, how, mask), how pinned facts arrived, and the new
-names.
+Stored are the digest, the salt, the body and, in a log with a key, a tag. The digest covers the body;
+the salt enters it through the leaves only, so that it can be erased. The body holds the kind, the
+input digest, then unsigned LEB128 numbers: time, run, step, branch, the cells (contract, size and
+flags, masks), the reads (revision, cell, how, mask), how pinned facts arrived, and the new names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 from statepact.errors import CorruptState
-from statepact.ledger._digest import DIGEST_SIZE, INPUT_DIGEST_SIZE, SALT_SIZE
+from statepact.ledger._digest import DIGEST_SIZE, INPUT_DIGEST_SIZE, SALT_SIZE, TAG_SIZE
 
 
 class Kind(IntEnum):
@@ -54,6 +56,12 @@ class CellSize:
     """The contract under which it was written, as `describe` puts it."""
     size: int
     """Bytes of the cell as stored."""
+    shared: bool = False
+    """It changes a shared value of the session, and is not an output of the step."""
+    omitted: int = 0
+    """Bit i is set if the writer did not set field i of the contract: its default is nobody's word."""
+    deleted: int = 0
+    """Bit i is set if the writer deleted field i of a shared value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,19 @@ class Header:
     input_digest: bytes = b"\x00" * INPUT_DIGEST_SIZE
     cells: tuple[CellSize, ...] = ()
     reads: tuple[Read, ...] = ()
+    pinned_as_of: int = 0
+    """If not 0: all pinned facts that the run had at this revision, and that no read names, were
+    sent, except for the oldest `pinned_cut` that are no limits."""
+    pinned_cut: int = 0
+    keyed: bool = False
+    """Whether the entry has a tag."""
     digest: bytes = b"\x00" * DIGEST_SIZE
+    tag: bytes = b""
+    """In a log with a key: proof that who wrote the entry knew the key and all entries before it."""
+
+    def stored(self, body: bytes) -> bytes:
+        """Return the header as it is stored, for the body that `encode_body` returned."""
+        return self.digest + self.salt + body + self.tag
 
 
 class Names:
@@ -140,15 +160,20 @@ def encode_body(header: Header, names: Names) -> bytes:
 
     numbers = [number(header.run), number(header.step), number(header.branch), len(header.cells)]
     for cell in header.cells:
-        numbers += (number(cell.contract), cell.size)
+        masked = cell.omitted or cell.deleted
+        numbers += (number(cell.contract), cell.size << 2 | cell.shared << 1 | bool(masked))
+        if masked:
+            numbers += (cell.omitted, cell.deleted)
     numbers.append(len(header.reads))
     for read in header.reads:
         numbers += (read.revision, read.cell, read.reached << 1 | read.declared)
         if read.reached is Reached.PARTLY:
             numbers.append(read.mask)
+    numbers.append(header.pinned_as_of)
+    if header.pinned_as_of:
+        numbers.append(header.pinned_cut)
     numbers.append(len(names) - known)
-    out = bytearray((header.kind,))
-    out += header.salt
+    out = bytearray((header.kind | header.keyed * _KEYED,))
     out += header.input_digest
     _put(out, (header.at,))
     if max(numbers) <= 0x7F:
@@ -170,23 +195,46 @@ def _put(out: bytearray, values: Iterable[int]) -> None:
         out.append(value)
 
 
-_SALT_AT = 1
-_INPUT_AT = _SALT_AT + SALT_SIZE
-_NUMBERS_AT = _INPUT_AT + INPUT_DIGEST_SIZE
+_KEYED = 0x80
+"""Set in the byte of the kind if a tag follows the body."""
+
+_SALT_END = DIGEST_SIZE + SALT_SIZE
+_NUMBERS_AT = 1 + INPUT_DIGEST_SIZE
+
+
+class Pieces(NamedTuple):
+    """Stored bytes of a header, taken apart without being read."""
+
+    digest: bytes
+    salt: bytes
+    body: bytes
+    """What the digest covers."""
+    tag: bytes
+
+
+def pieces_of(stored: bytes) -> Pieces:
+    """Take the stored bytes of a header apart; pieces that are not there are empty."""
+    end = len(stored)
+    if end > _SALT_END and stored[_SALT_END] & _KEYED:
+        end = max(end - TAG_SIZE, _SALT_END)
+    return Pieces(stored[:DIGEST_SIZE], stored[DIGEST_SIZE:_SALT_END], stored[_SALT_END:end], stored[end:])
 
 
 def decode_header(stored: bytes, names: Names) -> Header:
-    """Return the header of stored bytes (digest, then body), adding the names it introduces.
+    """Return the header of stored bytes, adding the names it introduces.
 
     Raises `CorruptState` if the bytes are not a header.
     """
-    digest, body = stored[:DIGEST_SIZE], stored[DIGEST_SIZE:]
+    digest, salt, body, tag = pieces_of(stored)
     try:
-        kind = Kind(body[0])
+        keyed = bool(body[0] & _KEYED)
+        kind = Kind(body[0] & ~_KEYED)
         numbers = _Numbers(body, _NUMBERS_AT)
         at, run, step, branch = (next(numbers) for _ in range(4))
-        cells = [(next(numbers), next(numbers)) for _ in range(next(numbers))]
+        cells = [_numbered_cell(numbers) for _ in range(next(numbers))]
         reads = [_read(numbers) for _ in range(next(numbers))]
+        pinned_as_of = next(numbers)
+        pinned_cut = next(numbers) if pinned_as_of else 0
         for _ in range(next(numbers)):
             names.add(numbers.text(next(numbers)))
         return Header(
@@ -195,14 +243,24 @@ def decode_header(stored: bytes, names: Names) -> Header:
             run=names.name(run),
             step=names.name(step),
             branch=names.name(branch),
-            salt=body[_SALT_AT:_INPUT_AT],
-            input_digest=body[_INPUT_AT:_NUMBERS_AT],
-            cells=tuple(CellSize(names.name(contract), size) for contract, size in cells),
+            salt=salt,
+            input_digest=body[1:_NUMBERS_AT],
+            cells=tuple(replace(cell, contract=names.name(contract)) for contract, cell in cells),
             reads=tuple(reads),
+            pinned_as_of=pinned_as_of,
+            pinned_cut=pinned_cut,
+            keyed=keyed,
             digest=digest,
+            tag=tag,
         )
     except (IndexError, ValueError, UnicodeDecodeError) as error:
         raise CorruptState(f"a header of {len(stored)} bytes cannot be read") from error
+
+
+def _numbered_cell(numbers: _Numbers) -> tuple[int, CellSize]:
+    contract, size = next(numbers), next(numbers)
+    omitted, deleted = (next(numbers), next(numbers)) if size & 1 else (0, 0)
+    return contract, CellSize("", size >> 2, bool(size >> 1 & 1), omitted, deleted)
 
 
 def _read(numbers: _Numbers) -> Read:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from statepact.errors import CorruptState
 from statepact.ledger._described import ContractRecord, described
-from statepact.ledger._header import Header, Kind, Names, decode_header
+from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
 from statepact.ledger._key import SessionKey
 
 
@@ -29,6 +29,12 @@ class Cell:
     """The contract under which it was written, as the log remembers it."""
     offset: int
     size: int
+    shared: bool = False
+    """It changes a shared value of the session."""
+    omitted: int = 0
+    """Bit i is set if the writer did not set field i."""
+    deleted: int = 0
+    """Bit i is set if the writer deleted field i."""
     stored: bytes | None = None
     document: bytes | None = None
     """The stored bytes with large values put back in."""
@@ -46,7 +52,7 @@ class Entry:
     revision: int
     header: Header
     body: bytes
-    """The header as stored, without its digest: what the digest was made from."""
+    """The part of the header that the digest covers."""
     cells: tuple[Cell, ...] = ()
     extra: bytes | None = None
     """JSON object with reason, usage, marks …; empty for none, `None` if it has not been fetched."""
@@ -90,7 +96,7 @@ class SessionLog:
     def read(self, revision: int, stored: bytes) -> Entry:
         """Add the next entry from its stored header."""
         header = decode_header(stored, self.names)
-        return self.add(revision, header, stored[len(header.digest) :])
+        return self.add(revision, header, pieces_of(stored).body)
 
     def add(self, revision: int, header: Header, body: bytes) -> Entry:
         """Add the next entry; its names are already known."""
@@ -125,8 +131,9 @@ def _cells(revision: int, header: Header) -> Iterator[Cell]:
     offset = 0
     for number, cell in enumerate(header.cells):
         yield Cell(
-            revision, number, header.run, header.step, header.branch, described(cell.contract), offset, cell.size
-        )
+            revision, number, header.run, header.step, header.branch, described(cell.contract), offset, cell.size,
+            cell.shared, cell.omitted, cell.deleted,
+        )  # fmt: skip
         offset += cell.size
 
 

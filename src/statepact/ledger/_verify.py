@@ -16,7 +16,7 @@ import orjson
 from statepact.errors import CorruptState
 from statepact.ledger._blocks import addresses_in
 from statepact.ledger._digest import DIGEST_SIZE, block_digest, entry_digest, leaf_digest
-from statepact.ledger._header import Header, Kind, Names, decode_header
+from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
 from statepact.ledger._mountain import Mountain
 
 FINDS = "changed or cut bytes, missing or foreign large values, gaps, and any change of order or number under a seal"
@@ -126,7 +126,7 @@ class LogCheck:
             self._fault(revision, "its values are missing or cut short")
             return ()
         values, extra = list(_values(header, payload)), payload[size:]
-        if _digest(header, (stored or b"")[DIGEST_SIZE:], values, extra) != digest:
+        if _digest(header, pieces_of(stored or b"").body, values, extra) != digest:
             self._fault(revision, "its bytes are not those of its digest")
             return ()
         self._checked += 1

@@ -5,14 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from statepact.stores._base import NewEntry, SessionInfo, Store, StoredHeader
+    from statepact.stores._base import (
+        Entity,
+        EntityUse,
+        Hold,
+        NewEntry,
+        Rewrite,
+        SessionInfo,
+        Store,
+        StoredHeader,
+    )
     from statepact.stores._memory import MemoryStore
     from statepact.stores._sqlite import SqliteStore
     from statepact.stores._urls import open_store
 
 _HOMES = {
+    "Entity": "_base",
+    "EntityUse": "_base",
+    "Hold": "_base",
     "MemoryStore": "_memory",
     "NewEntry": "_base",
+    "Rewrite": "_base",
     "SessionInfo": "_base",
     "SqliteStore": "_sqlite",
     "Store": "_base",
@@ -20,7 +33,19 @@ _HOMES = {
     "open_store": "_urls",
 }
 
-__all__ = ["MemoryStore", "NewEntry", "SessionInfo", "SqliteStore", "Store", "StoredHeader", "open_store"]
+__all__ = [
+    "Entity",
+    "EntityUse",
+    "Hold",
+    "MemoryStore",
+    "NewEntry",
+    "Rewrite",
+    "SessionInfo",
+    "SqliteStore",
+    "Store",
+    "StoredHeader",
+    "open_store",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,19 +19,17 @@ from statepact.errors import InternalError, StoreError, StoreTimeout
 if TYPE_CHECKING:
     import asyncio
 
-    from statepact.ledger import SessionKey
-    from statepact.stores._base import NewEntry
+    from statepact.stores._sqlite_tail import Tail
 
 LARGEST_BATCH = 256
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """An append that somebody waits for."""
+    """A write that somebody waits for."""
 
-    key: SessionKey
-    entries: Sequence[NewEntry]
-    after: int
+    work: Callable[[Tail], None]
+    """What is to be done inside the transaction."""
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[None]
     error: BaseException | None = None

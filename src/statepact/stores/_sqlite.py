@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from statepact.errors import Behind, SetupError, StoreReadOnly, StoreTimeout, StoreUnavailable
+from statepact.errors import Behind, SessionHeld, SetupError, StoreReadOnly, StoreTimeout, StoreUnavailable
 from statepact.ledger import SessionKey
-from statepact.stores._base import NewEntry, SessionInfo, StoredHeader
+from statepact.stores._base import EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
 from statepact.stores._group_commit import GroupCommit, Job
 from statepact.stores._sqlite_schema import connect, explain, migrate
+from statepact.stores._sqlite_tail import Tail
 
 T = TypeVar("T")
 
@@ -24,6 +26,9 @@ _PROMISES: Mapping[str, str] = {
     "power": "survives a power cut",
     "process": "survives a killed process, not a power cut",
 }
+_SESSION = "(select s.id from session s join owner o on o.id = s.owner where o.name=? and s.name=?)"
+LONGEST_POLL = 0.1
+"""Most seconds between two looks of somebody who waits for a change; the first wait is 5 ms."""
 _MOST_VARIABLES = 500
 """Values bound to one statement; SQLite's own limit is higher on all supported versions."""
 
@@ -36,7 +41,8 @@ class SqliteStore:
     system has it: a killed process loses nothing, a power cut may lose the newest commits.
 
     `lock_timeout` is how many seconds a commit waits for another process's transaction.
-    `read_only` opens an existing file without the right to change it.
+    `read_only` opens an existing file without the right to change it. `clock` gives the seconds since
+    1970 by which holds end.
 
     The file is opened at first use. Errors: `StoreUnavailable` (cannot be opened, or is another
     program's), `StoreTooNew`, `CorruptState`, `StoreReadOnly`, `StoreFull`, `StoreTimeout`.
@@ -49,6 +55,7 @@ class SqliteStore:
         durability: Durability = "power",
         lock_timeout: float = 5.0,
         read_only: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         if durability not in _PROMISES:
             raise SetupError(f"durability is {durability!r}", hint='choose "power" or "process"')
@@ -57,23 +64,43 @@ class SqliteStore:
         self.promise = _PROMISES[durability]
         self._lock_timeout = lock_timeout
         self._read_only = read_only
+        self._clock = clock
         self._db: sqlite3.Connection | None = None
         self._lock = threading.Lock()
-        self._tail: _Tail | None = None
+        self._tail: Tail | None = None
         self._explained = _Explained(self.path)
         self._group: GroupCommit | None = None
         self._closed = False
 
     # -- writing ---------------------------------------------------------------------------------
 
-    async def append(self, key: SessionKey, entries: Sequence[NewEntry], *, after: int) -> None:
+    async def append(
+        self, key: SessionKey, entries: Sequence[NewEntry], *, after: int, hold: Hold | None = None
+    ) -> None:
+        await self._write(lambda tail: tail.append(key, entries, after, hold))
+
+    async def rewrite(self, key: SessionKey, change: Rewrite, entries: Sequence[NewEntry] = (), *, after: int) -> None:
+        await self._write(lambda tail: tail.rewrite(key, change, entries, after))
+
+    async def hold(self, key: SessionKey, hold: Hold) -> None:
+        refusals: list[SessionHeld] = []
+
+        def claim(tail: Tail) -> None:
+            if (refusal := tail.hold(key, hold)) is not None:
+                refusals.append(refusal)
+
+        await self._write(claim)
+        if refusals:
+            raise refusals[-1]
+
+    async def _write(self, work: Callable[[Tail], None]) -> None:
         with self._lock:
-            db = self._open()
+            self._open()
             if self._read_only:
                 raise StoreReadOnly(f"{self.path} was opened read-only", hint="open it without read_only")
             if self.durability == "process":
                 try:
-                    self._write_here(db, key, entries, after)
+                    self._write_here(work)
                     return
                 except StoreTimeout:
                     # Another process holds the write lock. Waiting for it here would stop the
@@ -83,31 +110,32 @@ class SqliteStore:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        job = Job(key, entries, after, loop, loop.create_future())
+        job = Job(work, loop, loop.create_future())
         group.submit(job)
         await job.done
 
-    def _write_here(self, db: sqlite3.Connection, key: SessionKey, entries: Sequence[NewEntry], after: int) -> None:
+    def _write_here(self, work: Callable[[Tail], None]) -> None:
         tail = self._tail
         assert tail is not None
         with self._explained, tail:
-            tail.append(key, entries, after)
+            work(tail)
 
     def _start_group(self) -> GroupCommit:
-        own: list[_Tail] = []
+        own: list[Tail] = []
 
         def write(batch: Sequence[Job]) -> None:
             with self._explained:
                 if not own:
                     full = self.durability == "power"
-                    own.append(_Tail(connect(self.path, read_only=False, full=full, wait=self._lock_timeout)))
+                    db = connect(self.path, read_only=False, full=full, wait=self._lock_timeout)
+                    own.append(Tail(db, self._clock))
                 tail = own[0]
                 with tail:
                     for job in batch:
                         try:
-                            tail.append(job.key, job.entries, job.after)
-                        except Behind as behind:
-                            job.error = behind
+                            job.work(tail)
+                        except (Behind, SessionHeld) as refusal:
+                            job.error = refusal
 
         def finish() -> None:
             for tail in own:
@@ -115,6 +143,20 @@ class SqliteStore:
 
         self._group = GroupCommit(write, finish)
         return self._group
+
+    async def changed(self, key: SessionKey, *, after: int, within: float) -> int:
+        import asyncio
+
+        give_up = time.monotonic() + within
+        wait = 0.005
+        while True:
+            rows = self._select(f"select max(revision) from entry where session = {_SESSION}", key)
+            revision: int = rows[0][0] or 0
+            left = give_up - time.monotonic()
+            if revision > after or left <= 0:
+                return revision
+            await asyncio.sleep(min(wait, left))
+            wait = min(wait * 2, LONGEST_POLL)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -127,9 +169,8 @@ class SqliteStore:
                 return ()
         rows = self._select(
             "select e.revision, cast(h.bytes as blob) from entry e left join header h on h.id = e.id"
-            " where e.session = (select s.id from session s join owner o on o.id = s.owner where o.name=? and s.name=?)"
-            " and e.revision > ? order by e.revision",
-            (key.owner, key.session, after),
+            f" where e.session = {_SESSION} and e.revision > ? order by e.revision",
+            (*key, after),
         )
         return [StoredHeader(revision, header or b"") for revision, header in rows]
 
@@ -138,10 +179,9 @@ class SqliteStore:
         for some in _portions(revisions):
             rows = self._select(
                 "select e.revision, cast(e.payload as blob) from entry e"
-                " where e.payload is not null and e.session ="
-                " (select s.id from session s join owner o on o.id = s.owner where o.name=? and s.name=?)"
+                f" where e.payload is not null and e.session = {_SESSION}"
                 f" and e.revision in ({','.join('?' * len(some))})",
-                (key.owner, key.session, *some),
+                (*key, *some),
             )
             found.update(rows)
         return found
@@ -151,9 +191,8 @@ class SqliteStore:
         for some in _portions(addresses):
             rows = self._select(
                 "select b.address, cast(b.bytes as blob) from block b"
-                " where b.owner = (select id from owner where name=?)"
-                f" and b.address in ({','.join('?' * len(some))})",
-                (key.owner, *some),
+                f" where b.session = {_SESSION} and b.address in ({','.join('?' * len(some))})",
+                (*key, *some),
             )
             found.update(rows)
         return found
@@ -167,7 +206,26 @@ class SqliteStore:
         )
         return [SessionInfo(session=name, revision=revision) for name, revision in rows]
 
-    def _select(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+    async def owners(self) -> Sequence[str]:
+        rows = self._select(
+            "select name from owner o where exists (select 1 from session s join entry e on e.session = s.id"
+            " where s.owner = o.id) order by name"
+        )
+        return [name for (name,) in rows]
+
+    async def entities(
+        self, owner: str, *, kind: str | None = None, value: str | None = None, most: int = 100
+    ) -> Sequence[EntityUse]:
+        rows = self._select(
+            "select e.kind, e.value, s.name, e.at from entity e join session s on s.id = e.session"
+            " where e.owner = (select id from owner where name=?1)"
+            " and (?2 is null or e.kind = ?2) and (?3 is null or e.value = ?3)"
+            " order by e.at desc, s.name, e.kind, e.value limit ?4",
+            (owner, kind, value, most),
+        )
+        return [EntityUse(kind=kind, value=value, session=session, at=at) for kind, value, session, at in rows]
+
+    def _select(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._lock:
             db = self._open()
             with self._explained:
@@ -197,7 +255,7 @@ class SqliteStore:
                 db.close()
                 raise
         self._db = db
-        self._tail = _Tail(db)
+        self._tail = Tail(db, self._clock)
         return db
 
     async def aclose(self) -> None:
@@ -240,90 +298,6 @@ class _Explained:
     ) -> None:
         if isinstance(error, sqlite3.Error):
             raise explain(error, self._path) from error
-
-
-class _Tail:
-    """Appends through one connection, remembering where each session ends; `with` it, a transaction.
-
-    The memory is dropped when another connection has written (`data_version`) and after every
-    rollback, so it can be wrong in neither direction.
-    """
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self.db = db
-        self._ids: dict[SessionKey, tuple[int, int]] = {}
-        self._last: dict[int, int] = {}
-        self._version = -1
-
-    def __enter__(self) -> None:
-        self.db.execute("begin immediate")
-        try:
-            version = self._newest()
-            if version != self._version:
-                self._forget()
-                self._version = version
-        except BaseException:
-            self._roll_back()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self._roll_back()
-            return
-        try:
-            self.db.execute("commit")
-        except BaseException:
-            self._roll_back()
-            raise
-
-    def _newest(self) -> int:
-        """Return a number that changes whenever another connection has written."""
-        version: int = self.db.execute("pragma data_version").fetchone()[0]
-        return version
-
-    def _roll_back(self) -> None:
-        self._forget()
-        if self.db.in_transaction:
-            self.db.execute("rollback")
-
-    def ends_at(self, key: SessionKey, revision: int) -> bool:
-        """Whether a session is known to end at a revision, without a look at its entries."""
-        known = self._ids.get(key)
-        return known is not None and self._last.get(known[1]) == revision and self._newest() == self._version
-
-    def append(self, key: SessionKey, entries: Sequence[NewEntry], after: int) -> None:
-        owner, session = self._ids.get(key) or self._find(key)
-        last = self._last.get(session)
-        if last is None:
-            row = self.db.execute("select max(revision) from entry where session=?", (session,)).fetchone()
-            last = self._last[session] = row[0] or 0
-        if last != after:
-            raise Behind(f"session {key.session!r} is at revision {last}, not {after}")
-        execute = self.db.execute
-        for entry in entries:
-            after += 1
-            place = execute(
-                "insert into entry(session, revision, payload) values(?, ?, ?)", (session, after, entry.payload)
-            ).lastrowid
-            execute("insert into header(id, bytes) values(?, ?)", (place, entry.header))
-            for address, data in entry.blocks:
-                execute("insert or ignore into block(owner, address, bytes) values(?, ?, ?)", (owner, address, data))
-        self._last[session] = after
-
-    def _find(self, key: SessionKey) -> tuple[int, int]:
-        execute = self.db.execute
-        execute("insert or ignore into owner(name) values(?)", (key.owner,))
-        owner = execute("select id from owner where name=?", (key.owner,)).fetchone()[0]
-        execute("insert or ignore into session(owner, name) values(?, ?)", (owner, key.session))
-        session = execute("select id from session where owner=? and name=?", (owner, key.session)).fetchone()[0]
-        self._ids[key] = owner, session
-        return owner, session
-
-    def _forget(self) -> None:
-        self._ids.clear()
-        self._last.clear()
 
 
 def _portions(values: Iterable[T]) -> Iterator[list[T]]:

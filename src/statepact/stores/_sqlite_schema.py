@@ -7,6 +7,7 @@ Layout, and why it is this one (measured, `docs/explain/decisions.md`):
 - `header` holds the headers apart from the payloads, under the same rowid. A page holds four
   payloads of 1 KB; 90 bytes more in the same row leave room for three, a third more disk.
 - `unique(session, revision)` is the fence between processes.
+- `session` holds who runs there now, until when (seconds since 1970) and for how long at a time.
 """
 
 from __future__ import annotations
@@ -32,12 +33,16 @@ APPLICATION_ID = 0x73706163
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "create table owner(id integer primary key, name text not null unique)",
-        "create table session(id integer primary key, owner integer not null, name text not null, unique(owner, name))",
+        "create table session(id integer primary key, owner integer not null, name text not null,"
+        " run text, holder text, seconds real, until real, unique(owner, name))",
         "create table entry(id integer primary key, session integer not null, revision integer not null, payload blob)",
         "create unique index entry_place on entry(session, revision)",
         "create table header(id integer primary key, bytes blob not null)",
-        "create table block(id integer primary key, owner integer not null, address blob not null, bytes blob)",
-        "create unique index block_address on block(owner, address)",
+        "create table block(id integer primary key, session integer not null, address blob not null, bytes blob)",
+        "create unique index block_address on block(session, address)",
+        "create table entity(owner integer not null, kind text not null, value text not null, session integer not null,"
+        " at integer not null, primary key(owner, kind, value, session)) without rowid",
+        "create index entity_session on entity(session)",
     ),
 )
 """Statements of each schema version, forward only. A released version is never edited."""

@@ -13,7 +13,7 @@ _HOMES = {
     "FakeClock": "_clock",
     "StoreSuite": "_store_suite",
 }
-_SUITES = ("_sentences", "_commit_suite", "_store_suite")
+_SUITES = ("_sentences", "_change_suite", "_commit_suite", "_turn_suite", "_store_suite")
 
 __all__ = ["FakeClock", "StoreSuite"]
 

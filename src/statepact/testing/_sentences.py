@@ -11,7 +11,7 @@ from statepact.errors import Behind, StoreFull, StoreTimeout
 from statepact.ledger import Entry, SessionKey
 from statepact.ledger._blocks import take_apart
 from statepact.ledger._header import Kind
-from statepact.stores._base import NewEntry, SessionInfo, Store, StoredHeader
+from statepact.stores._base import EntityUse, Hold, NewEntry, Rewrite, SessionInfo, Store, StoredHeader
 from statepact.stores._open_log import Draft, OpenLog
 
 NOTE = "Note 1.0|text"
@@ -114,10 +114,12 @@ class Hesitant:
     def promise(self) -> str:
         return self.store.promise
 
-    async def append(self, key: SessionKey, entries: Sequence[NewEntry], *, after: int) -> None:
+    async def append(
+        self, key: SessionKey, entries: Sequence[NewEntry], *, after: int, hold: Hold | None = None
+    ) -> None:
         self.appends += 1
         await _turns(2)
-        await self.store.append(key, entries, after=after)
+        await self.store.append(key, entries, after=after, hold=hold)
         await _turns(2)
 
     async def headers(self, key: SessionKey, *, after: int = 0) -> Sequence[StoredHeader]:
@@ -136,9 +138,33 @@ class Hesitant:
         await _turns(1)
         return await self.store.blocks(key, addresses)
 
+    async def rewrite(self, key: SessionKey, change: Rewrite, entries: Sequence[NewEntry] = (), *, after: int) -> None:
+        await _turns(2)
+        await self.store.rewrite(key, change, entries, after=after)
+        await _turns(2)
+
+    async def hold(self, key: SessionKey, hold: Hold) -> None:
+        await _turns(2)
+        await self.store.hold(key, hold)
+        await _turns(2)
+
+    async def changed(self, key: SessionKey, *, after: int, within: float) -> int:
+        await _turns(1)
+        return await self.store.changed(key, after=after, within=within)
+
+    async def owners(self) -> Sequence[str]:
+        await _turns(1)
+        return await self.store.owners()
+
     async def sessions(self, owner: str) -> Sequence[SessionInfo]:
         await _turns(1)
         return await self.store.sessions(owner)
+
+    async def entities(
+        self, owner: str, *, kind: str | None = None, value: str | None = None, most: int = 100
+    ) -> Sequence[EntityUse]:
+        await _turns(1)
+        return await self.store.entities(owner, kind=kind, value=value, most=most)
 
     async def aclose(self) -> None:
         pass
@@ -165,18 +191,22 @@ class Refusing(Hesitant):
         self.text: str | None = text
         """What is refused, `None` once there is room."""
 
-    async def append(self, key: SessionKey, entries: Sequence[NewEntry], *, after: int) -> None:
+    async def append(
+        self, key: SessionKey, entries: Sequence[NewEntry], *, after: int, hold: Hold | None = None
+    ) -> None:
         self.appends += 1
         await _turns(2)
         if self.text is not None and any(self.text.encode() in one.payload for one in entries):
             raise StoreFull("no room left")
-        await self.store.append(key, entries, after=after)
+        await self.store.append(key, entries, after=after, hold=hold)
 
 
 class Forgetful(Hesitant):
     """Keeps the entries of an append, then says that it has timed out; once."""
 
-    async def append(self, key: SessionKey, entries: Sequence[NewEntry], *, after: int) -> None:
-        await super().append(key, entries, after=after)
+    async def append(
+        self, key: SessionKey, entries: Sequence[NewEntry], *, after: int, hold: Hold | None = None
+    ) -> None:
+        await super().append(key, entries, after=after, hold=hold)
         if self.appends == 1:
             raise StoreTimeout("no answer")

@@ -1,4 +1,8 @@
-"""The definition of a store, as tests. `_commit_suite.py` has the half that goes through an open log."""
+"""The definition of a store, as tests.
+
+Beside the log itself, which is here: commits through an open log (`_commit_suite`), who may run and who
+waits (`_turn_suite`), rewriting and finding (`_change_suite`).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,10 @@ import pytest
 from statepact.errors import Behind, StoreError
 from statepact.ledger import SessionKey
 from statepact.stores._base import NewEntry, SessionInfo, Store
+from statepact.testing._change_suite import ChangeSuite
 from statepact.testing._commit_suite import CommitSuite
 from statepact.testing._sentences import add, entry, revision, texts, won
+from statepact.testing._turn_suite import TurnSuite
 
 NAMES = (
     *("foo", "foobar", "foo:1", "*", "f?o", "[a-z]oo", "foo\\", "foo%", "f_o", "foo/..", "'; drop table entry; --"),
@@ -20,7 +26,7 @@ NAMES = (
 """Session names that somewhere became a pattern, a path, a statement or each other."""
 
 
-class StoreSuite(CommitSuite):
+class StoreSuite(CommitSuite, TurnSuite, ChangeSuite):
     """Everything a store promises. Inherit it and give it your store:
 
     ```python
@@ -190,8 +196,8 @@ class StoreSuite(CommitSuite):
         assert (await store.payloads(key, [1]))[1] == large
         assert (await store.blocks(key, [b"address"]))[b"address"] == large[::-1]
 
-    async def test_blocks_are_shared_by_the_sessions_of_an_owner(self, store: Store, key: SessionKey) -> None:
-        """A block that is stored again, in the same append too, is still there once and the same."""
+    async def test_block_that_is_stored_again_is_the_same(self, store: Store, key: SessionKey) -> None:
+        """In the same append, in a later one, and in another session: it is there, once for each session."""
         block = (b"address", b"a long text")
         await store.append(key, [entry("one", blocks=(block, block)), entry("two", blocks=(block,))], after=0)
         other = SessionKey(key.owner, "s-2")

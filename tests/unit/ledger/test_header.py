@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from statepact.errors import CorruptState
-from statepact.ledger._digest import DIGEST_SIZE, INPUT_DIGEST_SIZE, SALT_SIZE
+from statepact.ledger._digest import DIGEST_SIZE, INPUT_DIGEST_SIZE, SALT_SIZE, TAG_SIZE
 from statepact.ledger._header import CellSize, Header, Kind, Names, Reached, Read, decode_header, encode_body
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
 sizes = st.integers(0, 2**40)
+masks = st.integers(0, 2**70)
 
 
 @st.composite
@@ -32,10 +34,25 @@ headers = st.builds(
     branch=names,
     salt=st.binary(min_size=SALT_SIZE, max_size=SALT_SIZE),
     input_digest=st.binary(min_size=INPUT_DIGEST_SIZE, max_size=INPUT_DIGEST_SIZE),
-    cells=st.lists(st.builds(CellSize, names, sizes), max_size=4).map(tuple),
+    cells=st.lists(st.builds(CellSize, names, sizes, st.booleans(), masks, masks), max_size=4).map(tuple),
     reads=st.lists(reads(), max_size=4).map(tuple),
+    pinned_as_of=st.integers(0, 2**20),
     digest=st.binary(min_size=DIGEST_SIZE, max_size=DIGEST_SIZE),
 )
+
+
+def with_pins(header: Header, cut: int) -> Header:
+    """Return the header as one of a step that was shown pinned facts, if it says so."""
+    return replace(header, pinned_cut=cut if header.pinned_as_of else 0)
+
+
+def with_tag(header: Header, tag: bytes) -> Header:
+    """Return the header as one of a log with a key."""
+    return replace(header, keyed=bool(tag), tag=tag)
+
+
+tags = st.one_of(st.just(b""), st.binary(min_size=TAG_SIZE, max_size=TAG_SIZE))
+headers = st.builds(with_tag, st.builds(with_pins, headers, sizes), tags)
 
 
 @given(st.lists(headers, max_size=6))
@@ -43,7 +60,7 @@ def test_a_log_of_headers_comes_back_equal(log: list[Header]) -> None:
     """Each is read with nothing but the headers before it."""
     writer, reader = Names(), Names()
     for header in log:
-        stored = header.digest + encode_body(header, writer)
+        stored = header.stored(encode_body(header, writer))
         assert decode_header(stored, reader) == header
         assert len(reader) == len(writer)
 
@@ -72,14 +89,14 @@ def test_refused_entry_leaves_no_names(kept: Header, refused: Header, later: Hea
     body = encode_body(later, tried)
 
     assert body == encode_body(later, untried)
-    decode_header(kept.digest + encode_body(kept, Names()), reader)
-    assert decode_header(later.digest + body, reader) == later
+    decode_header(kept.stored(encode_body(kept, Names())), reader)
+    assert decode_header(later.stored(body), reader) == later
 
 
 @given(headers, st.data())
 def test_cut_header_is_refused(header: Header, data: st.DataObject) -> None:
     """Whatever part is missing: an error, never a shorter header, and never an `IndexError`."""
-    stored = header.digest + encode_body(header, Names())
+    stored = header.stored(encode_body(header, Names()))
     cut = data.draw(st.integers(0, len(stored) - 1))
     with pytest.raises(CorruptState):
         decode_header(stored[:cut], Names())
@@ -104,4 +121,4 @@ def test_usual_header_is_small() -> None:
         reads=(Read(1, 0, Reached.SENT), Read(2, 0, Reached.PARTLY, 5)),
     )
     encode_body(header, used)
-    assert DIGEST_SIZE + len(encode_body(header, used)) < 95
+    assert len(header.stored(encode_body(header, used))) < 95

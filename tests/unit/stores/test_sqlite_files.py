@@ -26,9 +26,9 @@ from statepact.errors import (
     StoreUnavailable,
 )
 from statepact.ledger import SessionKey
-from statepact.stores import NewEntry, SqliteStore, open_store
-from statepact.stores._sqlite import _Tail
+from statepact.stores import Hold, NewEntry, SqliteStore, open_store
 from statepact.stores._sqlite_schema import MIGRATIONS, connect
+from statepact.stores._sqlite_tail import Tail
 from statepact.testing._sentences import add, entry, revision, texts, won
 
 KEY = SessionKey("acme", "s-1")
@@ -500,14 +500,14 @@ async def test_revision_of_a_session_is_unique_in_the_file(path: Path) -> None:
 async def test_writer_has_a_connection_of_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a transaction is open the loop reads on, and sees nothing that is not committed."""
     entered, go_on = threading.Event(), threading.Event()
-    append = _Tail.append
+    append = Tail.append
 
-    def slow(self: _Tail, key: SessionKey, entries: Sequence[NewEntry], after: int) -> None:
-        append(self, key, entries, after)
+    def slow(self: Tail, key: SessionKey, entries: Sequence[NewEntry], after: int, hold: Hold | None) -> None:
+        append(self, key, entries, after, hold)
         entered.set()
         go_on.wait(SOON)
 
-    monkeypatch.setattr(_Tail, "append", slow)
+    monkeypatch.setattr(Tail, "append", slow)
     async with SqliteStore(path) as store:
         task = asyncio.ensure_future(store.append(KEY, [entry("one")], after=0))
         await asyncio.to_thread(entered.wait, SOON)
@@ -530,15 +530,15 @@ def test_durability_is_what_it_says(path: Path, full: bool, synchronous: int) ->
 async def test_commits_of_one_loop_share_transactions(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty-two sessions that commit at once take a handful of flushes."""
     transactions = 0
-    begin = _Tail.__enter__
+    begin = Tail.__enter__
 
-    def counted(self: _Tail) -> None:
+    def counted(self: Tail) -> None:
         nonlocal transactions
         transactions += 1
         begin(self)
 
     async with SqliteStore(path) as store:
         await add(store, KEY, "one")
-        monkeypatch.setattr(_Tail, "__enter__", counted)
+        monkeypatch.setattr(Tail, "__enter__", counted)
         await asyncio.gather(*(won(store, SessionKey("acme", f"s-{n}"), "x", after=0) for n in range(32)))
     assert 1 <= transactions <= 8

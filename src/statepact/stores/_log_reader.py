@@ -1,0 +1,143 @@
+"""One session's log, opened from a store for reading: headers at once, values when somebody needs them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+import orjson
+from pydantic_core import from_json
+
+from statepact.errors import CorruptState, UnknownRun
+from statepact.ledger._blocks import addresses_in, put_together
+from statepact.ledger._key import SessionKey
+from statepact.ledger._log import Cell, Entry, SessionLog
+from statepact.ledger._view import CellView, EntryView, ReadView, RunView
+from statepact.stores._base import Store
+
+VIEWED_AT_ONCE = 100
+"""Entries whose values are fetched together when a whole run is read."""
+
+KEPT_BYTES = 4 * 2**20
+"""Stored bytes of cells that an open log keeps in memory; older ones are read again when needed."""
+
+
+class LogReader:
+    """Values of a session's log, fetched when they are needed and kept for a while."""
+
+    def __init__(self, store: Store, key: SessionKey) -> None:
+        self.store = store
+        self.key = key
+        self.log = SessionLog(key)
+        self._kept: deque[Cell] = deque()
+        self._kept_bytes = 0
+
+    async def fetch(self, cells: Iterable[Cell]) -> None:
+        """Make sure that `document` is there for each of these cells, with as few reads as possible.
+
+        It stays there until the next call that reads or commits, so use it before you await anything.
+        """
+        wanted = tuple(cells)
+        if not any(cell.document is None for cell in wanted):
+            return
+        self._trim()  # may drop some of those that are wanted
+        missing = [cell for cell in wanted if cell.document is None]
+        held = [(cell, cell.stored, cell.document) for cell in wanted if cell.document is not None]
+        payloads = await self.store.payloads(self.key, {cell.revision for cell in missing})
+        stored: dict[int, bytes] = {}
+        addresses: set[bytes] = set()
+        for cell in missing:
+            payload = payloads.get(cell.revision)
+            if payload is None or len(payload) < cell.offset + cell.size:
+                raise CorruptState(
+                    f"the value of step {cell.step!r} at revision {cell.revision} is missing or cut short",
+                    hint="run `statepact verify` on the session, and restore the store from a backup",
+                )
+            raw = payload[cell.offset : cell.offset + cell.size]
+            stored[id(cell)] = raw
+            addresses.update(addresses_in(raw).values())
+        blocks = await self.store.blocks(self.key, addresses) if addresses else {}
+        for cell in missing:
+            self._keep(cell, stored[id(cell)], blocks)
+        for cell, raw_bytes, document in held:
+            # Others may have fetched, and so dropped these, while we waited for the store.
+            if cell.document is None and raw_bytes is not None and document is not None:
+                self._keep_as(cell, raw_bytes, document)
+
+    async def view(self, run: str) -> RunView:
+        """Return a run with its values. Raises `UnknownRun`, and `CorruptState` for what cannot be read."""
+        log = self.log.runs.get(run)
+        if log is None:
+            raise UnknownRun(
+                f"session {self.key.session!r} has no run {run!r}",
+                hint=f"it has: {', '.join(list(self.log.runs)[-10:]) or 'none'}",
+            )
+        cells: dict[tuple[int, int], CellView] = {}
+        entries: list[EntryView] = []
+        for start in range(0, len(log.entries), VIEWED_AT_ONCE):
+            some = log.entries[start : start + VIEWED_AT_ONCE]
+            payloads = await self._payloads(some)
+            for entry in some:
+                for cell in entry.cells:
+                    cells[cell.revision, cell.number] = _cell_view(cell)
+                entries.append(_entry_view(entry, cells, payloads.get(entry.revision)))
+        return RunView(self.key.owner, self.key.session, run, tuple(entries))
+
+    async def _payloads(self, entries: Sequence[Entry]) -> Mapping[int, bytes]:
+        await self.fetch(cell for entry in entries for cell in entry.cells)
+        missing = [entry.revision for entry in entries if entry.extra is None]
+        return await self.store.payloads(self.key, missing) if missing else {}
+
+    def _keep(self, cell: Cell, stored: bytes, blocks: Mapping[bytes, bytes]) -> None:
+        if cell.document is not None:
+            return  # two readers fetched it at once
+        self._keep_as(cell, stored, put_together(stored, blocks) if blocks or b"\x00" in stored else stored)
+
+    def _keep_as(self, cell: Cell, stored: bytes, document: bytes) -> None:
+        cell.stored = stored
+        cell.document = document
+        self._kept.append(cell)
+        self._kept_bytes += len(document)
+
+    def _trim(self) -> None:
+        # Runs before something is added, never after: what a caller has just fetched stays until
+        # it had the chance to use it.
+        while self._kept and self._kept_bytes > KEPT_BYTES:
+            oldest = self._kept.popleft()
+            self._kept_bytes -= len(oldest.document or b"")
+            oldest.stored = oldest.document = None
+
+
+def _cell_view(cell: Cell) -> CellView:
+    try:
+        # Not orjson, which reads integers of more than 64 bits as floats.
+        values = from_json(cell.document or b"")
+    except ValueError as error:
+        raise CorruptState(
+            f"the value of step {cell.step!r} at revision {cell.revision} cannot be read",
+            hint="run `statepact verify` on the session, and restore the store from a backup",
+        ) from error
+    return CellView(cell.revision, cell.number, cell.step, cell.branch, cell.contract, values)
+
+
+def _entry_view(entry: Entry, cells: Mapping[tuple[int, int], CellView], payload: bytes | None) -> EntryView:
+    header = entry.header
+    raw = entry.extra if entry.extra is not None else (payload or b"")[sum(cell.size for cell in entry.cells) :]
+    try:
+        extra = orjson.loads(raw) if raw else {}
+    except orjson.JSONDecodeError as error:
+        raise CorruptState(f"the record of revision {entry.revision} cannot be read") from error
+    return EntryView(
+        entry.revision,
+        header.kind,
+        header.at,
+        header.step,
+        header.branch,
+        tuple(cells[cell.revision, cell.number] for cell in entry.cells),
+        tuple(
+            ReadView(cells[read.revision, read.cell], read.reached, read.mask, read.declared)
+            for read in header.reads
+            if (read.revision, read.cell) in cells
+        ),
+        extra,
+    )
