@@ -254,6 +254,16 @@ class LeaseLost(StateError):
 
     code = "ERR_LEASE_LOST"
 
+    def __init__(self, session: str, *, holder: str, run: str) -> None:
+        self.session = session
+        self.holder = holder
+        """Who has lost it."""
+        self.run = run
+        super().__init__(
+            f"{holder!r} does not hold session {session!r} for run {run!r} any more: another one took over",
+            hint="nothing is to be done here; what was refused stands in the log as a refusal",
+        )
+
 
 class SharedConflict(StateError):
     """A shared value that was read has changed since, and running again did not help."""

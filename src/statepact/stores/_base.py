@@ -81,6 +81,9 @@ class Hold:
     holder: str
     """Names the claimant: a worker, a task. Never two at once."""
     seconds: float
+    claim: bool = True
+    """False to renew only what is still ours: a claimant that was succeeded is then told so, even if
+    its successor has finished in the meantime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +119,10 @@ class Store(Protocol):
         Returns once they are as durable as the store promises. With `hold` the session must be free
         or held by that holder, and is held afterwards; without, nobody asks who holds it.
 
-        Raises `SessionHeld` if somebody else holds the session (asked first), `Behind` if it is not
-        at revision `after`, and a `StoreError` for everything else; after an error nothing of the
-        entries is readable, except that after `StoreTimeout` it is not known.
+        Raises, in this order, `SessionHeld` if somebody else holds the session, or `LeaseLost` if
+        `hold` was to renew and is not ours any more; `Behind` if the session is not at revision
+        `after`; and a `StoreError` for everything else. After an error nothing of the entries is
+        readable, except that after `StoreTimeout` it is not known.
         """
         ...
 
@@ -146,8 +150,8 @@ class Store(Protocol):
     async def hold(self, key: SessionKey, hold: Hold) -> None:
         """Claim a session, renew the claim, or give it up; works on sessions without entries, too.
 
-        Raises `SessionHeld` if somebody else has it and is not late. Giving up what one does not
-        have changes nothing.
+        Raises `SessionHeld` if somebody else has it and is not late, `LeaseLost` if it was to be
+        renewed and is not ours any more. Giving up what one does not have changes nothing.
         """
         ...
 

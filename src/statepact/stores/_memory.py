@@ -5,17 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from statepact.errors import Behind, SessionHeld, StoreUnavailable
+from statepact.errors import Behind, LeaseLost, SessionHeld, StoreUnavailable
 from statepact.ledger import SessionKey
 from statepact.stores._base import Entity, EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
 
-POLL = 0.02
-"""Seconds between two looks of somebody who waits for a change. Those who sleep cannot be woken from
-another thread without a lock on the path of every step."""
+if TYPE_CHECKING:
+    import asyncio
 
 
 @dataclass(slots=True)
@@ -27,6 +27,8 @@ class _Session:
     entities: dict[Entity, int] = field(default_factory=dict)
     hold: Hold | None = None
     until: float = 0.0
+    waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = field(default_factory=list)
+    """Who is to be woken by the next entry."""
 
     @property
     def revision(self) -> int:
@@ -124,10 +126,12 @@ class MemoryStore:
 
     def _check_hold(self, key: SessionKey, session: _Session, hold: Hold) -> None:
         other = session.hold
-        if other is None or other.holder == hold.holder:
+        if other is not None and other.holder == hold.holder:
             return
+        if not hold.claim:
+            raise LeaseLost(key.session, holder=hold.holder, run=hold.run)
         left = session.until - self._clock()
-        if left > 0:
+        if other is not None and left > 0:
             raise SessionHeld(key.session, holder=other.holder, run=other.run, seconds=left)
 
     def _take(self, session: _Session, hold: Hold) -> None:
@@ -138,14 +142,21 @@ class MemoryStore:
         import asyncio
 
         give_up = time.monotonic() + within
+        loop = asyncio.get_running_loop()
         while True:
             self._check_open()
-            session = self._sessions.get(key)
-            revision = session.revision if session else 0
-            left = give_up - time.monotonic()
-            if revision > after or left <= 0:
-                return revision
-            await asyncio.sleep(min(POLL, left))
+            with self._lock:
+                session = self._sessions.setdefault(key, _Session())
+                left = give_up - time.monotonic()
+                if session.revision > after or left <= 0:
+                    return session.revision
+                entry = loop, loop.create_future()
+                session.waiting.append(entry)
+            try:
+                await asyncio.wait([entry[1]], timeout=left)
+            finally:
+                with self._lock, suppress(ValueError):
+                    session.waiting.remove(entry)
 
     # -- finding ---------------------------------------------------------------------------------
 
@@ -205,3 +216,13 @@ def _extend(session: _Session, entries: Sequence[NewEntry]) -> None:
         for entity in entry.entities:
             session.entities[entity] = max(entry.at, session.entities.get(entity, 0))
         session.entries.append((entry.header, entry.payload))
+    if entries and session.waiting:
+        for loop, woken in session.waiting:
+            with suppress(RuntimeError):  # its loop was closed: nobody is left to be woken
+                loop.call_soon_threadsafe(_wake, woken)
+        session.waiting.clear()
+
+
+def _wake(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from statepact.errors import Behind, SessionHeld, SetupError, StoreReadOnly, StoreTimeout, StoreUnavailable
+from statepact.errors import Behind, LeaseLost, SessionHeld, SetupError, StoreReadOnly, StoreTimeout, StoreUnavailable
 from statepact.ledger import SessionKey
 from statepact.stores._base import EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
 from statepact.stores._group_commit import GroupCommit, Job
@@ -134,7 +134,7 @@ class SqliteStore:
                     for job in batch:
                         try:
                             job.work(tail)
-                        except (Behind, SessionHeld) as refusal:
+                        except (Behind, SessionHeld, LeaseLost) as refusal:
                             job.error = refusal
 
         def finish() -> None:

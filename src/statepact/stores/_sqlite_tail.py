@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from statepact.errors import Behind, SessionHeld
+from statepact.errors import Behind, LeaseLost, SessionHeld
 from statepact.ledger import SessionKey
 from statepact.stores._base import Hold, NewEntry, Rewrite
 
@@ -137,9 +137,11 @@ class Tail:
         if known is not None and known[0] == hold.holder:
             return
         row = self.db.execute("select holder, run, until from session where id=?", (session,)).fetchone()
-        if row[0] is None or row[0] == hold.holder:
+        if row[0] == hold.holder:
             return
-        left = row[2] - self._clock()
+        if not hold.claim:
+            raise LeaseLost(key.session, holder=hold.holder, run=hold.run)
+        left = 0.0 if row[0] is None else row[2] - self._clock()
         if left > 0:
             raise SessionHeld(key.session, holder=row[0], run=row[1], seconds=left)
 

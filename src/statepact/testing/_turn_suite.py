@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from statepact.errors import Behind, SessionHeld
+from statepact.errors import Behind, LeaseLost, SessionHeld
 from statepact.ledger import SessionKey
 from statepact.stores._base import Hold, Store
 from statepact.testing._sentences import add, entry, revision, texts
@@ -15,9 +15,9 @@ SOON = 10.0
 """Seconds after which waiting counts as hanging."""
 
 
-def by(holder: str, *, run: str = "r-1", seconds: float = 60.0) -> Hold:
+def by(holder: str, *, run: str = "r-1", seconds: float = 60.0, claim: bool = True) -> Hold:
     """Return the claim of a worker."""
-    return Hold(run=run, holder=holder, seconds=seconds)
+    return Hold(run=run, holder=holder, seconds=seconds, claim=claim)
 
 
 async def granted(store: Store, key: SessionKey, hold: Hold) -> bool:
@@ -95,7 +95,35 @@ class TurnSuite:
 
         with pytest.raises(SessionHeld):
             await store.append(key, [entry("nothing")], after=2, hold=by("worker 41"))
+        with pytest.raises(LeaseLost):
+            await store.append(key, [entry("nothing")], after=2, hold=by("worker 41", claim=False))
         assert await texts(store, key) == ["begun", "42 records"]
+
+    async def test_succeeded_holder_is_told_even_when_its_successor_is_done(
+        self, store: Store, key: SessionKey
+    ) -> None:
+        """A claim that is only renewed never becomes a new one, however free the session is. FC-29."""
+        await store.hold(key, by("worker 41", seconds=0.01))
+        async with asyncio.timeout(SOON):
+            await granted_at_last(store, key, by("worker 42"))
+        await store.append(key, [entry("42 records")], after=0, hold=by("worker 42", seconds=0))
+
+        with pytest.raises(LeaseLost):
+            await store.append(key, [entry("nothing")], after=1, hold=by("worker 41", claim=False))
+        with pytest.raises(LeaseLost):
+            await store.hold(key, by("worker 41", claim=False))
+        await store.hold(key, by("worker 41", seconds=0, claim=False))
+        assert await texts(store, key) == ["42 records"]
+
+    async def test_renewal_keeps_what_is_ours(self, store: Store, key: SessionKey) -> None:
+        """As long as nobody took over, renewing works, late or not, with an append or alone."""
+        await store.hold(key, by("worker 41", seconds=0.001))
+        await asyncio.sleep(0.01)
+        await store.hold(key, by("worker 41", claim=False))
+        await store.append(key, [entry("one")], after=0, hold=by("worker 41", claim=False))
+
+        assert not await granted(store, key, by("worker 42"))
+        assert await texts(store, key) == ["one"]
 
     async def test_late_holder_that_nobody_succeeded_may_go_on(self, store: Store, key: SessionKey) -> None:
         """Being slow is no crime: a finished model call is not thrown away for it."""
