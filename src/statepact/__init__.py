@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statepact.errors import StatepactError
     from statepact.loss import LossReport
     from statepact.stores import MemoryStore, SqliteStore, Store, open_store
-    from statepact.workflow import Context, Request, Run, Session, UnclaimedFacts, Workflow, open_session
+    from statepact.workflow import Context, Request, Run, Session, UnclaimedFacts, Workflow, open_session, watch
 
 _HOMES = {
     "Answers": "contracts",
@@ -36,6 +36,7 @@ _HOMES = {
     "Workflow": "workflow",
     "open_session": "workflow",
     "open_store": "stores",
+    "watch": "workflow",
 }
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "__version__",
     "open_session",
     "open_store",
+    "watch",
 ]
 
 

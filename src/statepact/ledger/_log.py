@@ -73,7 +73,9 @@ class RunLog:
     @property
     def seal(self) -> Entry | None:
         """The entry that closed the run last, `None` while it is open."""
-        last = self.entries[-1] if self.entries else None
+        # What came too late to be kept does not open a run again.
+        ours = (entry for entry in reversed(self.entries) if entry.header.kind is not Kind.REFUSAL)
+        last = next(ours, None)
         return last if last is not None and last.header.kind is Kind.SEAL else None
 
 

@@ -60,6 +60,7 @@ class EntryView:
     cells: tuple[CellView, ...] = ()
     reads: tuple[ReadView, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    run: str = ""
 
     @property
     def writer(self) -> str:

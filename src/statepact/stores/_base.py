@@ -84,6 +84,8 @@ class Hold:
     claim: bool = True
     """False to renew only what is still ours: a claimant that was succeeded is then told so, even if
     its successor has finished in the meantime."""
+    succeeds: str = ""
+    """A holder that the claimant knows to be dead, so that its time need not be waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

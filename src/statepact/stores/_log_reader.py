@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 import orjson
 from pydantic_core import from_json
@@ -29,8 +29,21 @@ class LogReader:
         self.store = store
         self.key = key
         self.log = SessionLog(key)
+        self._known_names = 0
+        """Names of the entries that are known to be in the log."""
         self._kept: deque[Cell] = deque()
         self._kept_bytes = 0
+
+    async def read_on(self) -> None:
+        """Read the headers that have come since the last look. Raises `CorruptState` if one is missing."""
+        for stored in await self.store.headers(self.key, after=self.log.revision):
+            if stored.revision != self.log.revision + 1:
+                raise CorruptState(
+                    f"session {self.key.session!r} has no revision {self.log.revision + 1}",
+                    hint="entries are missing; restore the store from a backup",
+                )
+            self.log.read(stored.revision, stored.header)
+            self._known_names = len(self.log.names)
 
     async def fetch(self, cells: Iterable[Cell]) -> None:
         """Make sure that `document` is there for each of these cells, with as few reads as possible.
@@ -72,16 +85,27 @@ class LogReader:
                 f"session {self.key.session!r} has no run {run!r}",
                 hint=f"it has: {', '.join(list(self.log.runs)[-10:]) or 'none'}",
             )
+        entries = [entry async for entry in self._views(log.entries)]
+        return RunView(self.key.owner, self.key.session, run, tuple(entries))
+
+    async def entries(self, *, after: int) -> AsyncIterator[EntryView]:
+        """Yield the entries of all runs after a revision, as far as they have been read on.
+
+        Of what a step has read, only what is among these entries is named.
+        """
+        async for entry in self._views(self.log.entries[after:]):
+            yield entry
+
+    async def _views(self, entries: Sequence[Entry]) -> AsyncIterator[EntryView]:
         cells: dict[tuple[int, int], CellView] = {}
-        entries: list[EntryView] = []
-        for start in range(0, len(log.entries), VIEWED_AT_ONCE):
-            some = log.entries[start : start + VIEWED_AT_ONCE]
+        for start in range(0, len(entries), VIEWED_AT_ONCE):
+            some = entries[start : start + VIEWED_AT_ONCE]
             payloads = await self._payloads(some)
             for entry in some:
                 for cell in entry.cells:
                     cells[cell.revision, cell.number] = _cell_view(cell)
-                entries.append(_entry_view(entry, cells, payloads.get(entry.revision)))
-        return RunView(self.key.owner, self.key.session, run, tuple(entries))
+            for entry in some:
+                yield _entry_view(entry, cells, payloads.get(entry.revision))
 
     async def _payloads(self, entries: Sequence[Entry]) -> Mapping[int, bytes]:
         await self.fetch(cell for entry in entries for cell in entry.cells)
@@ -140,4 +164,5 @@ def _entry_view(entry: Entry, cells: Mapping[tuple[int, int], CellView], payload
             if (read.revision, read.cell) in cells
         ),
         extra,
+        header.run,
     )

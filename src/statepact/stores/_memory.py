@@ -131,7 +131,7 @@ class MemoryStore:
         if not hold.claim:
             raise LeaseLost(key.session, holder=hold.holder, run=hold.run)
         left = session.until - self._clock()
-        if other is not None and left > 0:
+        if other is not None and left > 0 and other.holder != hold.succeeds:
             raise SessionHeld(key.session, holder=other.holder, run=other.run, seconds=left)
 
     def _take(self, session: _Session, hold: Hold) -> None:

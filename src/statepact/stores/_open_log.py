@@ -14,16 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from statepact.errors import Behind, CorruptState, StatepactError, StepIdReused, StoreTimeout
+import orjson
+
+from statepact.errors import (
+    Behind,
+    CorruptState,
+    LeaseLost,
+    SessionHeld,
+    StatepactError,
+    StepIdReused,
+    StoreError,
+    StoreTimeout,
+)
 from statepact.ledger._blocks import Parts
 from statepact.ledger._digest import INPUT_DIGEST_SIZE, entry_digest, leaf_digest, new_salt
 from statepact.ledger._header import CellSize, Header, Kind, Names, Read, encode_body
-from statepact.ledger._key import SessionKey
+from statepact.ledger._key import REQUEST_STEP, SessionKey
 from statepact.ledger._log import Entry
-from statepact.stores._base import NewEntry, Store
+from statepact.stores._base import Hold, NewEntry, Store
 from statepact.stores._log_reader import LogReader
 
 
@@ -60,6 +71,8 @@ class _Waiting:
     """A draft that somebody waits for: it ends with an entry or an error."""
 
     draft: Draft
+    held: bool
+    """Only to be kept as long as we hold the session."""
     entry: Entry | None = None
     error: BaseException | None = None
     alone: bool = False
@@ -77,11 +90,14 @@ class OpenLog(LogReader):
 
     def __init__(self, store: Store, key: SessionKey) -> None:
         super().__init__(store, key)
+        self.hold: Hold | None = None
+        """Our claim on the session: entries of its run are only kept while it is ours."""
+        self.lost: LeaseLost | None = None
+        """Set once somebody else has taken over: nothing more of that run can be committed here."""
         import asyncio
 
         self._sending = asyncio.Lock()
         self._waiting: list[_Waiting] = []
-        self._known_names = 0
 
     @classmethod
     async def open(cls, store: Store, key: SessionKey) -> OpenLog:
@@ -101,14 +117,7 @@ class OpenLog(LogReader):
 
     async def _read_on(self) -> None:
         before = self.log.revision
-        for stored in await self.store.headers(self.key, after=before):
-            if stored.revision != self.log.revision + 1:
-                raise CorruptState(
-                    f"session {self.key.session!r} has no revision {self.log.revision + 1}",
-                    hint="entries are missing; restore the store from a backup",
-                )
-            self.log.read(stored.revision, stored.header)
-            self._known_names = len(self._names)
+        await self.read_on()
         # An attempt may have landed although its answer was lost.
         for waiting in self._waiting:
             if waiting.sent and waiting.entry is None:
@@ -117,12 +126,32 @@ class OpenLog(LogReader):
 
     # -- committing ------------------------------------------------------------------------------
 
+    async def claim(self, hold: Hold) -> None:
+        """Claim the session for a run now. Raises `SessionHeld`."""
+        await self.store.hold(self.key, hold)
+        self.hold = replace(hold, claim=False)
+
     async def append(self, draft: Draft) -> Entry:
         """Append an entry; for a commit whose cell is already written, return that entry.
 
-        Raises `StepIdReused` if the cell was written from other inputs, and `StoreError`.
+        Raises `StepIdReused` if the cell was written from other inputs, `SessionHeld` if the session
+        had to be claimed and is somebody else's, `LeaseLost` if it is not ours any more (what would
+        have been committed stands in the log as a refusal then), and `StoreError`.
         """
-        waiting = _Waiting(draft)
+        try:
+            return await self._append(draft)
+        except (SessionHeld, LeaseLost) as refusal:
+            if isinstance(refusal, LeaseLost):
+                self.lost = refusal
+            # Who only asks whether it is its turn, with the first entry of a run, has tried nothing yet.
+            if draft.kind is Kind.COMMIT and draft.step != REQUEST_STEP:
+                with suppress(StoreError):
+                    await self._append(_refused(draft, refusal))
+            raise
+
+    async def _append(self, draft: Draft) -> Entry:
+        held = self.hold is not None and draft.run == self.hold.run and draft.kind in (Kind.COMMIT, Kind.SEAL)
+        waiting = _Waiting(draft, held)
         self._waiting.append(waiting)
         # Not `async with`: this is the path of every step, and that costs a microsecond.
         try:
@@ -149,6 +178,8 @@ class OpenLog(LogReader):
             draft = waiting.draft
             if waiting.entry is not None or waiting.error is not None or (waiting.alone and batch):
                 continue
+            if batch and waiting.held is not batch[0][0].held:
+                continue
             names = len(self._names)
             try:
                 if draft.kind is Kind.COMMIT:
@@ -168,16 +199,25 @@ class OpenLog(LogReader):
     async def _send(self, batch: Sequence[tuple[_Waiting, _Prepared]]) -> None:
         """Send a batch in one append. Who is left without an entry or an error is to be sent again."""
         new = [NewEntry(made.header.stored(made.body), made.payload, made.blocks) for _, made in batch]
+        hold = self.hold if batch[0][0].held else None
+        if hold is not None and any(waiting.draft.kind is Kind.SEAL for waiting, _ in batch):
+            hold = replace(hold, seconds=0.0)
         try:
-            await self.store.append(self.key, new, after=self.log.revision)
+            await self.store.append(self.key, new, after=self.log.revision, hold=hold)
         except BaseException as error:
             # Names are numbered in the order of the log, and these have not become a part of it.
             self._names.cut_back(self._known_names)
             if isinstance(error, Behind):
                 await self._catch_up(error)
+            elif isinstance(error, (SessionHeld, LeaseLost)):
+                for waiting, _ in batch:
+                    waiting.error = error
             else:
                 await self._failed(batch, error)
             return
+        if hold is not None:
+            # From here on it is ours to keep or to lose. After a seal it is nobody's.
+            self.hold = replace(hold, claim=False) if hold.seconds else None
         self._trim()
         for waiting, made in batch:
             waiting.entry = self._arrived(made)
@@ -254,3 +294,9 @@ class OpenLog(LogReader):
         for cell, document in zip(entry.cells, made.documents, strict=True):
             self._keep_as(cell, payload[cell.offset : cell.offset + cell.size], document)
         return entry
+
+
+def _refused(draft: Draft, refusal: SessionHeld | LeaseLost) -> Draft:
+    """Return the record of a commit that was not its maker's to make: what it was, but not as state."""
+    extra = orjson.dumps({"error": refusal.code, "holder": refusal.holder})
+    return replace(draft, kind=Kind.REFUSAL, extra=extra)

@@ -142,7 +142,7 @@ class Tail:
         if not hold.claim:
             raise LeaseLost(key.session, holder=hold.holder, run=hold.run)
         left = 0.0 if row[0] is None else row[2] - self._clock()
-        if left > 0:
+        if left > 0 and row[0] != hold.succeeds:
             raise SessionHeld(key.session, holder=row[0], run=row[1], seconds=left)
 
     def _take(self, session: int, hold: Hold) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,15 @@ class TurnSuite:
         async with asyncio.timeout(SOON):
             await granted_at_last(store, key, by("worker 42"))
         assert not await granted(store, key, by("worker 41"))
+
+    async def test_holder_that_is_known_to_be_dead_is_succeeded_at_once(self, store: Store, key: SessionKey) -> None:
+        """Who knows that the holder has died names it, and need not wait; any other is not taken over."""
+        await store.hold(key, by("worker 41"))
+
+        assert not await granted(store, key, replace(by("worker 42"), succeeds="worker 40"))
+        assert await granted(store, key, replace(by("worker 42"), succeeds="worker 41"))
+        with pytest.raises(LeaseLost):
+            await store.append(key, [entry("late")], after=0, hold=by("worker 41", claim=False))
 
     async def test_append_of_another_holder_is_refused_whole(self, store: Store, key: SessionKey) -> None:
         """A copy that was started twice cannot commit while the first one lives. FC-29 (b)."""

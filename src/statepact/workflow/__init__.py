@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from statepact.workflow._runner import StepOutcome
     from statepact.workflow._session import AsyncSession, Session, open_session
     from statepact.workflow._session_step import Uncommitted
+    from statepact.workflow._watch import watch
     from statepact.workflow._workflow import Workflow
 
 _HOMES = {
@@ -26,6 +27,7 @@ _HOMES = {
     "Wiring": "_reach",
     "Workflow": "_workflow",
     "open_session": "_session",
+    "watch": "_watch",
 }
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Wiring",
     "Workflow",
     "open_session",
+    "watch",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from statepact.contracts import Contract
@@ -16,6 +17,15 @@ from statepact.workflow._run import Run
 from statepact.workflow._run_scope import RunScope
 from statepact.workflow._runner import Runner
 from statepact.workflow._start import start
+from statepact.workflow._turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRules:
+    """How a run takes its turn in its session; seconds."""
+
+    lease: float
+    patience: float | None
 
 
 async def execute(
@@ -30,8 +40,12 @@ async def execute(
     clock: Clock,
     budget: int | None,
     must_exist: bool,
+    turn: TurnRules | None,
 ) -> Run:
-    """Run, or continue, one run and return how it went. Raises what `Workflow.run` and `resume` say."""
+    """Run, or continue, one run and return how it went. Raises what `Workflow.run` and `resume` say.
+
+    `turn=None` is for a session that nobody else can know.
+    """
     log = await OpenLog.open(store, key)
     if must_exist and id not in log.log.runs:
         raise UnknownRun(
@@ -39,11 +53,29 @@ async def execute(
             hint="check id, session, owner and store; a run that never committed anything does not exist",
         )
     scope = RunScope(log, id, clock=clock, budget=budget)
-    await start(scope, request, workflow=workflow, results=[contract.contract_name for contract in graph.results])
+    results = [contract.contract_name for contract in graph.results]
+
+    async def begin() -> None:
+        await start(scope, request, workflow=workflow, results=results)
+
+    if turn is None:
+        await begin()
+        return await _ran(graph, scope, model)
+    ours = Turn(log, id, lease=turn.lease, patience=turn.patience)
+    try:
+        await ours.begin(begin)
+        return await _ran(graph, scope, model)
+    finally:
+        await ours.end()
+
+
+async def _ran(graph: Wiring, scope: RunScope, model: Model | None) -> Run:
+    log = scope.log
     before = log.log.revision
     outcomes = await Runner(graph, scope, model).run()
     broken = any(outcome.ending in ("failed", "blocked") for outcome in outcomes.values())
     status: Literal["done", "failed"] = "failed" if broken else "done"
     run = Run(scope, outcomes, status)
-    await run._close(changed=log.log.revision != before)
+    if log.lost is None:  # otherwise the run is somebody else's to close
+        await run._close(changed=log.log.revision != before)
     return run

@@ -112,6 +112,8 @@ class Runner:
         return ready
 
     def _cannot_run(self, step: Step) -> StepOutcome | None:
+        if self._scope.log.lost is not None:
+            return StepOutcome("blocked", self._scope.log.lost)  # the run goes on elsewhere
         for wire in step.wires.inputs:
             writers = self._graph.writers[wire.contract]
             ended = [self.outcomes[name] for name in writers if name in self.outcomes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from statepact.contracts import Contract
 from statepact.errors import StatepactError
 from statepact.ledger import DEFAULT_OWNER, check_name, session_key
 from statepact.ledger._log import Cell
+from statepact.ledger._view import EntryView
 from statepact.loss import LossReport, measure
 from statepact.stores._base import Store
 from statepact.stores._open_log import OpenLog
@@ -21,6 +22,8 @@ from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._session_step import AsyncStepOpener, StepOpener
 from statepact.workflow._start import start
 from statepact.workflow._store_choice import chosen_store
+from statepact.workflow._turn import Turn
+from statepact.workflow._watch import entries_of
 from statepact.workflow._workflow import new_run_id
 
 C = TypeVar("C", bound=Contract)
@@ -34,6 +37,8 @@ def open_session(
     store: Store | str | None = None,
     run: str | None = None,
     request: str | Contract | None = None,
+    lease: float | None = None,
+    patience: float | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> SessionOpener:
     """Open a session for single steps: `with open_session("s-1") as session`, or `async with`.
@@ -43,10 +48,16 @@ def open_session(
     steps that it has committed are not done twice. `request` is what the run is asked, if anything:
     it is shown to every model that is asked with a step's prompt.
 
-    Raises `StoreError` if the store cannot be opened and `StepIdReused` if the run was started with
-    another request.
+    Several programs may work on one run at the same time, each on steps of its own. With `lease`
+    (seconds) this one wants the session for itself, as `Workflow.run` does: it waits for its turn, at
+    most `patience` seconds, and once it has said nothing for `lease` seconds another one may take over.
+
+    Raises `SessionHeld` when patience ends, `StoreError` if the store cannot be opened and
+    `StepIdReused` if the run was started with another request.
     """
-    return SessionOpener(name, owner=owner, store=store, run=run, request=request, clock=clock)
+    return SessionOpener(
+        name, owner=owner, store=store, run=run, request=request, lease=lease, patience=patience, clock=clock
+    )
 
 
 class SessionOpener:
@@ -60,13 +71,18 @@ class SessionOpener:
         store: Store | str | None,
         run: str | None,
         request: str | Contract | None,
+        lease: float | None,
+        patience: float | None,
         clock: Clock,
     ) -> None:
         self._key = session_key(owner, name)
         self._store = store
         self._run = check_name(run, what="run") if run is not None else new_run_id()
         self._request = request
+        self._lease = lease
+        self._patience = patience
         self._clock = clock
+        self._turn: Turn | None = None
         self._opened: AsyncSession | None = None
         self._ours: Store | None = None
 
@@ -76,10 +92,11 @@ class SessionOpener:
         try:
             log = await OpenLog.open(store, self._key)
             scope = RunScope(log, self._run, clock=self._clock)
-            if self._request is not None or self._run not in log.log.runs:
+            if self._lease is None:
                 await start(scope, self._request)
             else:
-                await start(scope, None)
+                self._turn = Turn(log, self._run, lease=self._lease, patience=self._patience)
+                await self._turn.begin(lambda: start(scope, self._request))
         except BaseException:
             await self._close_store()
             raise
@@ -90,7 +107,7 @@ class SessionOpener:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._opened is not None:
+            if self._opened is not None and self._opened._scope.log.lost is None:
                 await self._opened._scope.close("done" if error is None else "failed")
         except StatepactError:
             if error is None:
@@ -99,6 +116,9 @@ class SessionOpener:
             await self._close_store()
 
     async def _close_store(self) -> None:
+        if self._turn is not None:
+            await self._turn.end()
+            self._turn = None
         if self._ours is not None:
             await self._ours.aclose()
             self._ours = None
@@ -165,6 +185,14 @@ class AsyncSession(_Readable):
         cells: list[Cell] = log.by_contract.get(contract.contract_name, []) if log else []
         await self._scope.log.fetch(cells)
         return [value_of(cell, contract) for cell in cells]
+
+    def watch(self, *, after: int | None = None) -> AsyncIterator[EntryView]:
+        """Yield what others commit to the session, as it comes; see `statepact.watch`.
+
+        `after` is the revision from which on, by default the newest that this session has read.
+        """
+        log = self._scope.log
+        return entries_of(log.store, log.key, after=log.log.revision if after is None else after)
 
     async def measure(self, run: str | None = None) -> LossReport:
         """Return what was lost in a run, by default this one."""

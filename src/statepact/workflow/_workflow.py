@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LEASE = 30.0
+"""Seconds after which a worker that says nothing is succeeded."""
+
 
 class StepDecorator(Protocol):
     """What `workflow.step(...)` returns: it takes a function and gives the same function back."""
@@ -171,6 +174,8 @@ class Workflow:
         id: str | None = None,
         store: Store | str | None = None,
         strict: bool = False,
+        lease: float | None = LEASE,
+        patience: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Run:
         """Run the workflow once and return how it went; a step that fails is a result, not an exception.
@@ -178,12 +183,17 @@ class Workflow:
         `request` is what the run is asked: words, or an instance of `takes`. `ask` is the model that
         steps ask. `session` groups runs (`None`: a session of its own, named like the run). `id`
         makes the run findable and repeatable: the same id with the same request continues that run
-        and repeats nothing that is committed. `store` replaces the workflow's. `strict` raises the
-        run's problem instead of returning it.
+        and repeats nothing that is committed; while somebody runs it, the second call waits and gets
+        the same result. `store` replaces the workflow's. `strict` raises the run's problem instead of
+        returning it.
+
+        Runs of a session take turns: one that finds it taken waits, at most `patience` seconds (`None`:
+        as long as the other one lives). A worker that has said nothing for `lease` seconds is succeeded,
+        and what it commits later is refused. `lease=None` takes no turn: runs of the session then mix.
 
         Raises `SetupError` and `Unreachable` before anything runs, `ContractViolation` or `TooLarge`
-        for a request that cannot be one, `StepIdReused` for another request under an old id, and
-        `StoreError` if the store cannot be opened.
+        for a request that cannot be one, `StepIdReused` for another request under an old id,
+        `SessionHeld` when patience ends, and `StoreError` if the store cannot be opened.
         """
         if isinstance(request, Contract) and type(request) is not self.takes:
             raise SetupError(
@@ -193,7 +203,8 @@ class Workflow:
             raise SetupError(f"workflow {self.name!r} must be asked with an instance of {self.takes.__name__}")
         return await self._execute(
             request, ask=ask, owner=owner, session=session, id=id or new_run_id(), store=store, strict=strict,
-            clock=clock, must_exist=False, lasting=session is not None or id is not None,
+            clock=clock, must_exist=False, lasting=session is not None or id is not None, lease=lease,
+            patience=patience,
         )  # fmt: skip
 
     async def resume(
@@ -205,6 +216,8 @@ class Workflow:
         session: str | None = None,
         store: Store | str | None = None,
         strict: bool = False,
+        lease: float | None = LEASE,
+        patience: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Run:
         """Continue a run that was killed or has failed: only steps without a committed result run.
@@ -213,7 +226,7 @@ class Workflow:
         """
         return await self._execute(
             None, ask=ask, owner=owner, session=session, id=id, store=store, strict=strict, clock=clock,
-            must_exist=True, lasting=True,
+            must_exist=True, lasting=True, lease=lease, patience=patience,
         )  # fmt: skip
 
     def run_sync(self, request: str | Contract | None = None, **options: Any) -> Run:
@@ -237,10 +250,12 @@ class Workflow:
         clock: Clock,
         must_exist: bool,
         lasting: bool,
+        lease: float | None,
+        patience: float | None,
     ) -> Run:
         # What runs steps is loaded with the first run: a program that only defines a workflow, or
         # imports one that does, starts without it.
-        from statepact.workflow._execution import execute
+        from statepact.workflow._execution import TurnRules, execute
 
         graph = self.check()
         opened, ours = self._open(store, lasting=lasting)
@@ -256,6 +271,7 @@ class Workflow:
                 clock=clock,
                 budget=self._budget,
                 must_exist=must_exist,
+                turn=TurnRules(lease, patience) if lasting and lease is not None else None,
             )
             if ours:
                 run.loss  # noqa: B018 - measured while the store is still open
