@@ -15,12 +15,25 @@ if TYPE_CHECKING:
     from statepact.errors import StatepactError
     from statepact.loss import LossReport
     from statepact.stores import MemoryStore, SqliteStore, Store, open_store
-    from statepact.workflow import Context, Request, Run, Session, UnclaimedFacts, Workflow, open_session, watch
+    from statepact.workflow import (
+        Context,
+        Each,
+        Gathered,
+        Request,
+        Run,
+        Session,
+        UnclaimedFacts,
+        Workflow,
+        open_session,
+        watch,
+    )
 
 _HOMES = {
     "Answers": "contracts",
     "Context": "workflow",
     "Contract": "contracts",
+    "Each": "workflow",
+    "Gathered": "workflow",
     "Limit": "contracts",
     "LossReport": "loss",
     "MemoryStore": "stores",
@@ -43,6 +56,8 @@ __all__ = [
     "Answers",
     "Context",
     "Contract",
+    "Each",
+    "Gathered",
     "Limit",
     "LossReport",
     "MemoryStore",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
 
 import orjson
 from pydantic_core import from_json
@@ -107,6 +108,13 @@ class LogReader:
             for entry in some:
                 yield _entry_view(entry, cells, payloads.get(entry.revision))
 
+    async def record(self, entry: Entry) -> Mapping[str, Any]:
+        """Return what an entry says beside its values: reason, usage, marks."""
+        if entry.extra is None:
+            payload = (await self.store.payloads(self.key, [entry.revision])).get(entry.revision)
+            entry.extra = _extra(entry, payload)
+        return _record(entry, entry.extra)
+
     async def _payloads(self, entries: Sequence[Entry]) -> Mapping[int, bytes]:
         await self.fetch(cell for entry in entries for cell in entry.cells)
         missing = [entry.revision for entry in entries if entry.extra is None]
@@ -146,11 +154,7 @@ def _cell_view(cell: Cell) -> CellView:
 
 def _entry_view(entry: Entry, cells: Mapping[tuple[int, int], CellView], payload: bytes | None) -> EntryView:
     header = entry.header
-    raw = entry.extra if entry.extra is not None else (payload or b"")[sum(cell.size for cell in entry.cells) :]
-    try:
-        extra = orjson.loads(raw) if raw else {}
-    except orjson.JSONDecodeError as error:
-        raise CorruptState(f"the record of revision {entry.revision} cannot be read") from error
+    extra = _record(entry, entry.extra if entry.extra is not None else _extra(entry, payload))
     return EntryView(
         entry.revision,
         header.kind,
@@ -166,3 +170,15 @@ def _entry_view(entry: Entry, cells: Mapping[tuple[int, int], CellView], payload
         extra,
         header.run,
     )
+
+
+def _extra(entry: Entry, payload: bytes | None) -> bytes:
+    return (payload or b"")[sum(cell.size for cell in entry.cells) :]
+
+
+def _record(entry: Entry, raw: bytes) -> Mapping[str, Any]:
+    try:
+        record: Mapping[str, Any] = orjson.loads(raw) if raw else {}
+    except orjson.JSONDecodeError as error:
+        raise CorruptState(f"the record of revision {entry.revision} cannot be read") from error
+    return record

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statepact.workflow._context import Context
+    from statepact.workflow._fan_out import Each, Gathered
+    from statepact.workflow._outcome import StepOutcome
     from statepact.workflow._reach import UnclaimedFacts, Wiring
     from statepact.workflow._request import Request
     from statepact.workflow._run import Run
-    from statepact.workflow._runner import StepOutcome
     from statepact.workflow._session import AsyncSession, Session, open_session
     from statepact.workflow._session_step import Uncommitted
     from statepact.workflow._watch import watch
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "AsyncSession": "_session",
     "Context": "_context",
+    "Each": "_fan_out",
+    "Gathered": "_fan_out",
     "Request": "_request",
     "Run": "_run",
     "Session": "_session",
-    "StepOutcome": "_runner",
+    "StepOutcome": "_outcome",
     "UnclaimedFacts": "_reach",
     "Uncommitted": "_session_step",
     "Wiring": "_reach",
@@ -33,6 +36,8 @@ _HOMES = {
 __all__ = [
     "AsyncSession",
     "Context",
+    "Each",
+    "Gathered",
     "Request",
     "Run",
     "Session",

@@ -10,8 +10,8 @@ from statepact.errors import MissingInput, StatepactError, StoreError
 from statepact.ledger import Cell
 from statepact.models._base import Usage
 from statepact.workflow._at_once import at_once
+from statepact.workflow._outcome import StepOutcome
 from statepact.workflow._run_scope import RunScope, value_of
-from statepact.workflow._runner import StepOutcome
 
 if TYPE_CHECKING:
     from statepact.loss import LossReport
@@ -69,6 +69,15 @@ class Run:
     def degraded(self) -> tuple[str, ...]:
         """Steps whose fallback was committed instead of their own output."""
         return tuple(name for name, step in self.steps.items() if step.ending == "degraded")
+
+    @property
+    def partial(self) -> Mapping[str, str]:
+        """Steps that went on although something they gathered had not come: `{"choose": "3 of 5 Offer"}`."""
+        return {
+            name: ", ".join(f"{came} of {of} {contract}" for contract, (came, of) in short.items())
+            for name, step in self.steps.items()
+            if (short := {contract: pair for contract, pair in step.gathered.items() if pair[0] < pair[1]})
+        }
 
     @property
     def usage(self) -> Usage:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from statepact.contracts import Contract, label, validate
-from statepact.contracts._check import violation
+from statepact.contracts import Contract
 from statepact.errors import (
     ContextTooLarge,
     ContractViolation,
@@ -17,45 +14,30 @@ from statepact.errors import (
     SetupError,
     StateError,
     StatepactError,
-    StepFailed,
     StepTimeout,
     StoreError,
-    Violation,
 )
 from statepact.ledger import Entry
 from statepact.ledger._header import Kind
 from statepact.models._base import Model
+from statepact.workflow._body import as_problem, outputs_of
 from statepact.workflow._context import Context
+from statepact.workflow._fan_out import Awaited
+from statepact.workflow._outcome import BROKEN, StepOutcome, together
 from statepact.workflow._reach import Wiring
 from statepact.workflow._run_scope import RunScope
 from statepact.workflow._step import Step
 from statepact.workflow._step_scope import StepScope
-from statepact.workflow._wiring import Wanted
+from statepact.workflow._wiring import EachInput, Input, Wanted
 
 if TYPE_CHECKING:
     import asyncio
-
-Ending = Literal["done", "stored", "degraded", "skipped", "blocked", "failed"]
-"""How a step ended. `stored`: its result was already in the log. `degraded`: its fallback was
-committed. `skipped`: the branch it belongs to was not taken. `blocked`: an input never came."""
 
 LONGEST_WAIT = 5.0
 """Most seconds between two attempts; the first wait is 0.1 s, each further one twice as long."""
 
 _PERMANENT = (SetupError, ContextTooLarge, MissingInput, StateError, StoreError)
 """What another attempt cannot change."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepOutcome:
-    """What became of a step."""
-
-    ending: Ending
-    problem: StatepactError | None = None
-    """What went wrong, also for a degraded step."""
-    attempts: int = 0
-    wrote: tuple[str, ...] = ()
-    """Names of the contracts that it committed."""
 
 
 class Runner:
@@ -118,10 +100,11 @@ class Runner:
             writers = self._graph.writers[wire.contract]
             ended = [self.outcomes[name] for name in writers if name in self.outcomes]
             written = len(ended) < len(writers) or any(wire.contract.contract_name in o.wrote for o in ended)
-            broken = [name for name in writers if name in self.outcomes and self.outcomes[name].ending in _BROKEN]
+            broken = [name for name in writers if name in self.outcomes and self.outcomes[name].ending in BROKEN]
             # A writer that failed is not a value that is absent: if a reader went on without it, the
             # writer could never be resumed, because the reader has already committed from less.
-            if broken and not (written and wire.wanted is Wanted.ONE):
+            came = any(wire.contract.contract_name in o.wrote for o in ended)
+            if broken and not (written and wire.wanted is Wanted.ONE) and not (came and wire.wanted is Wanted.SOME):
                 problem = MissingInput(
                     f"step {step.name!r} did not run: {wire.contract.contract_name} from"
                     f" {', '.join(map(repr, broken))} never came",
@@ -135,6 +118,24 @@ class Runner:
     # -- one step --------------------------------------------------------------------------------
 
     async def _run_step(self, step: Step) -> StepOutcome:
+        if step.wires.each is None:
+            return await self._run_branch(step, "")
+        return await self._run_each(step, step.wires.each)
+
+    async def _run_each(self, step: Step, each: EachInput) -> StepOutcome:
+        """Run a step once for each value of a committed list."""
+        import asyncio
+
+        scope = StepScope(self._scope, step.name, [Input("", each.contract)])
+        try:
+            await scope.load()
+        except Exception as error:
+            return StepOutcome("failed", as_problem(step, error))
+        names = [str(number) for number in range(len(_items(scope, each)))]
+        outcomes = await asyncio.gather(*(self._run_branch(step, name) for name in names))
+        return together(dict(zip(names, outcomes, strict=True)))
+
+    async def _run_branch(self, step: Step, branch: str) -> StepOutcome:
         rules = step.rules
         problem: StatepactError | None = None
         attempt = 0
@@ -142,15 +143,16 @@ class Runner:
             if attempt:
                 await self._scope.clock.sleep(min(0.1 * 2 ** (attempt - 1), LONGEST_WAIT))
             attempt += 1
-            scope = StepScope(self._scope, step.name, step.wires.inputs)
+            scope = self._opened(step, branch)
             try:
                 if rules.covers:
                     scope.extra["covers"] = [f"{c.contract_name}.{field}" for c, field in rules.covers]
                 await scope.load()
                 if (entry := await scope.stored()) is not None:
-                    return StepOutcome("stored", wrote=_written(entry))
+                    return StepOutcome("stored", wrote=_written(entry), gathered=await self._gathered(step, entry))
                 entry = await scope.commit(outputs_of(step, await self._call(step, scope)))
-                return StepOutcome("done", attempts=attempt, wrote=_written(entry))
+                outcome = StepOutcome("done", attempts=attempt, wrote=_written(entry))
+                return replace(outcome, gathered=await self._gathered(step, entry)) if scope.awaited else outcome
             except Exception as error:
                 problem = as_problem(step, error)
                 await self._note(step, problem, scope)
@@ -158,13 +160,42 @@ class Runner:
                     break
         assert problem is not None
         if rules.fallback is not None and not isinstance(problem, (SetupError, StateError, StoreError)):
-            return await self._fall_back(step, problem, attempt)
+            return await self._fall_back(step, problem, attempt, branch)
         return StepOutcome("failed", problem, attempt)
+
+    def _opened(self, step: Step, branch: str) -> StepScope:
+        scope = StepScope(self._scope, step.name, step.wires.inputs, branch=branch)
+        scope.awaited = {
+            wire.contract: self._awaited(wire.contract) for wire in step.wires.inputs if wire.wanted is Wanted.SOME
+        }
+        return scope
+
+    def _awaited(self, contract: type[Contract]) -> Awaited:
+        """Return who could have committed a value, and who of them failed."""
+        names: list[str] = []
+        missing: list[str] = []
+        for writer in self._graph.writers[contract]:
+            outcome = self.outcomes.get(writer)
+            parts = outcome.branches if outcome is not None else {}
+            for name, part in {f"{writer}/{branch}": part for branch, part in parts.items()}.items():
+                names.append(name)
+                missing += [name] * (part.ending in BROKEN)
+            if outcome is None or not (parts or outcome.runs_over):
+                names.append(writer)
+                missing += [writer] * (outcome is not None and outcome.ending in BROKEN)
+        return Awaited(tuple(names), tuple(missing))
+
+    async def _gathered(self, step: Step, entry: Entry) -> Mapping[str, tuple[int, int]]:
+        """Return what a committed step has recorded about what it gathered."""
+        if not any(wire.wanted is Wanted.SOME for wire in step.wires.inputs):
+            return {}
+        recorded = (await self._scope.log.record(entry)).get("gathered", {})
+        return {name: (came, len(names)) for name, (came, *names) in recorded.items()}
 
     async def _call(self, step: Step, scope: StepScope) -> Any:
         import asyncio
 
-        arguments = {wire.parameter: scope.value(wire) for wire in step.wires.inputs}
+        arguments = _arguments(step, scope)
         if step.wires.context is not None:
             arguments[step.wires.context] = Context(
                 scope, self._model, asyncio.get_running_loop(), budget=step.rules.budget
@@ -193,8 +224,8 @@ class Runner:
         # A decorator may turn either kind of function into the other.
         return await output if hasattr(output, "__await__") else output
 
-    async def _fall_back(self, step: Step, problem: StatepactError, attempts: int) -> StepOutcome:
-        scope = StepScope(self._scope, step.name, step.wires.inputs)
+    async def _fall_back(self, step: Step, problem: StatepactError, attempts: int, branch: str) -> StepOutcome:
+        scope = self._opened(step, branch)
         scope.extra["degraded"] = problem.code
         fallback = step.rules.fallback
         try:
@@ -202,7 +233,7 @@ class Runner:
             output = fallback
             if callable(fallback):
                 # Only here: a fixed value was made from nothing, so nothing was delivered to it.
-                output = fallback(**{wire.parameter: scope.value(wire) for wire in step.wires.inputs})
+                output = fallback(**_arguments(step, scope))
                 if hasattr(output, "__await__"):
                     output = await output
             entry = await scope.commit(outputs_of(step, output))
@@ -227,58 +258,19 @@ class Runner:
             return
 
 
-_BROKEN = ("failed", "blocked")
+def _items(scope: StepScope, each: EachInput) -> Sequence[Any]:
+    wire = next(wire for wire in scope.inputs if wire.contract is each.contract)
+    values: Sequence[Any] = getattr(scope.value(wire), each.field)
+    return values
+
+
+def _arguments(step: Step, scope: StepScope) -> dict[str, Any]:
+    """Return what the body of a step is called with, beside the context."""
+    arguments = {wire.parameter: scope.value(wire) for wire in step.wires.inputs if wire.parameter}
+    if (each := step.wires.each) is not None:
+        arguments[each.parameter] = _items(scope, each)[int(scope.branch)]
+    return arguments
 
 
 def _written(entry: Entry) -> tuple[str, ...]:
     return tuple(cell.contract.name for cell in entry.cells)
-
-
-def outputs_of(step: Step, output: Any) -> Sequence[Contract]:
-    """Return what a body returned as the values to commit. Raises `ContractViolation`."""
-    wires = step.wires
-    side = f"step {step.name!r} returned an output that"
-    if output is None and (wires.maybe_none or not wires.outputs):
-        return ()
-    if wires.all_outputs and len(wires.outputs) > 1:
-        if isinstance(output, tuple) and len(output) == len(wires.outputs):
-            return [_output(contract, value, side) for contract, value in zip(wires.outputs, output, strict=True)]
-    elif len(wires.outputs) == 1:
-        return [_output(wires.outputs[0], output, side)]
-    elif type(output) in wires.outputs:
-        return [output]
-    wanted = " or ".join(contract.__name__ for contract in wires.outputs) or "None"
-    if wires.all_outputs and len(wires.outputs) > 1:
-        wanted = f"tuple[{', '.join(contract.__name__ for contract in wires.outputs)}]"
-    problem = Violation("", f"Output should be {wanted}", found=type(output).__name__, kind="output_type")
-    raise ContractViolation(wanted, [problem], side=side)
-
-
-def _output(contract: type[Contract], value: Any, side: str) -> Contract:
-    if type(value) is contract:
-        return value
-    if isinstance(value, Mapping):
-        return validate(contract, value, side=side)
-    problem = Violation("", f"Output should be {contract.__name__}", found=type(value).__name__, kind="output_type")
-    raise ContractViolation(label(contract), [problem], side=side)
-
-
-def as_problem(step: Step, error: Exception) -> StatepactError:
-    """Return the error of a body as one of ours. Values that an exception's text may hold stay out."""
-    from pydantic import ValidationError
-
-    if isinstance(error, StatepactError):
-        return error
-    if isinstance(error, ValidationError):
-        built = next((one for one in step.wires.outputs if one.__name__ == error.title), error.title)
-        problem = violation(built, error, side=f"step {step.name!r} built a value that")
-        problem.__cause__ = error
-        return problem
-    frame = traceback.extract_tb(error.__traceback__)[-1] if error.__traceback__ else None
-    where = f" at {PurePath(frame.filename).name}:{frame.lineno}" if frame else ""
-    failed = StepFailed(
-        f"step {step.name!r} failed with {type(error).__name__}{where}",
-        hint="see __cause__ for the error itself",
-    )
-    failed.__cause__ = error
-    return failed

@@ -15,9 +15,9 @@ from statepact.ledger import check_name
 from statepact.ledger._header import Kind
 from statepact.ledger._log import Entry
 from statepact.models._base import Prompt
+from statepact.workflow._body import outputs_of
 from statepact.workflow._portal import wait_for
 from statepact.workflow._run_scope import RunScope, value_of
-from statepact.workflow._runner import outputs_of
 from statepact.workflow._step import Step, StepRules
 from statepact.workflow._step_scope import StepScope
 from statepact.workflow._wiring import Input, input_of, wires_of

@@ -6,7 +6,7 @@ scripts that keep their own control flow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from statepact.ledger._digest import input_digest, leaf_digest
 from statepact.ledger._header import Reached, Read
 from statepact.models._base import Prompt, Reply, Usage
 from statepact.stores._open_log import Draft
+from statepact.workflow._fan_out import Awaited, Gathered
 from statepact.workflow._render import Item, mark_sent, neutral, prompt_of, show, within_pinned_budget
 from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._wiring import Input, Wanted
@@ -48,6 +49,8 @@ class StepScope:
         self.asked = False
         self.used = False
         """True once the caller has taken a value out of the scope."""
+        self.awaited: Mapping[type[Contract], Awaited] = {}
+        """For each contract that the step gathers, whom it waited for."""
         self._items: list[Item] = []
         self._pinned: list[Item] = []
         self._cells: dict[type[Contract], list[Cell]] = {}
@@ -73,7 +76,7 @@ class StepScope:
             cells = self._cells[wire.contract]
             if not cells and wire.wanted is Wanted.ONE:
                 missing.append(wire.contract.contract_name)
-            if len(cells) > 1 and wire.wanted is not Wanted.ALL:
+            if len(cells) > 1 and wire.wanted in (Wanted.ONE, Wanted.MAYBE):
                 _refuse_conflict(cells)
         if missing:
             raise MissingInput(
@@ -81,7 +84,20 @@ class StepScope:
                 hint="the step that returns it must have committed first",
             )
         self._items = [Item(cell, declared=True, document=cell.document or b"") for cell in chosen]
-        self._digest = input_digest(self.run.run, self.name, self.branch, map(self._leaf, chosen))
+        self._digest = input_digest(self.run.run, self.name, self.branch, self._digested(chosen))
+        for contract, awaited in self.awaited.items():
+            came = len(awaited.names) - len(awaited.missing)
+            self.extra.setdefault("gathered", {})[contract.contract_name] = [came, *awaited.names]
+
+    def _digested(self, chosen: Sequence[Cell]) -> Iterator[bytes]:
+        """Yield what decides whether this is the same step again.
+
+        Of what it gathers that is whom it waits for, not what came: what comes later must not run it again.
+        """
+        gathered = {contract.contract_name for contract in self.awaited}
+        yield from (self._leaf(cell) for cell in chosen if cell.contract.name not in gathered)
+        for contract, awaited in self.awaited.items():
+            yield "\x00".join((contract.contract_name, *awaited.names)).encode()
 
     def _leaf(self, cell: Cell) -> bytes:
         salt = self.run.log.log.entries[cell.revision - 1].header.salt
@@ -96,6 +112,9 @@ class StepScope:
         values = [take(item.cell, item.document, wire.contract) for item in self._items if id(item.cell) in cells]
         if wire.wanted is Wanted.ALL:
             return values
+        if wire.wanted is Wanted.SOME:
+            awaited = self.awaited.get(wire.contract, Awaited(tuple(c.writer for c in self._cells[wire.contract]), ()))
+            return Gathered(tuple(values), awaited.missing, len(awaited.names))
         return values[0] if values else None
 
     async def earlier(self, contract: type[C]) -> list[C]:

@@ -1,7 +1,8 @@
 """From a step's signature to what it reads and writes.
 
 Only contracts wire: a parameter of type `Order` is the order that an earlier step returned,
-`Order | None` may be absent, `list[Order]` is every order that any branch returned. A return type
+`Order | None` may be absent, `list[Order]` is every order that any branch returned, `Gathered[Order]`
+those that came although others failed. A return type
 `Order` is one output, `tuple[Order, Stock]` several in one commit, `Order | Refusal` one of them,
 `Order | None` maybe one, `None` none.
 """
@@ -20,6 +21,7 @@ from typing import Any
 from statepact.contracts import Contract, is_contract
 from statepact.errors import SetupError
 from statepact.workflow._context import Context
+from statepact.workflow._fan_out import Each, Gathered
 
 Body = Callable[..., Any]
 
@@ -30,6 +32,7 @@ class Wanted(Enum):
     ONE = "one"
     MAYBE = "maybe"
     ALL = "all"
+    SOME = "some"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,18 @@ class Input:
     """A parameter that is filled from the log."""
 
     parameter: str
+    """Its name; empty for what the step needs, but its body does not."""
     contract: type[Contract]
     wanted: Wanted = Wanted.ONE
+
+
+@dataclass(frozen=True, slots=True)
+class EachInput:
+    """A parameter that takes one value of a committed list: the step runs once for each."""
+
+    parameter: str
+    contract: type[Contract]
+    field: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,8 @@ class Wires:
     """True if the step returns every output, False if it returns one of them."""
     maybe_none: bool = False
     """True if the step may return `None` instead."""
+    each: EachInput | None = None
+    """What the step runs over, `None` if it runs once."""
 
 
 def wires_of(name: str, body: Body, names: Mapping[str, Any]) -> Wires:
@@ -73,6 +88,7 @@ def wires_of(name: str, body: Body, names: Mapping[str, Any]) -> Wires:
         )
     inputs: list[Input] = []
     context: str | None = None
+    each: EachInput | None = None
     for parameter in inspect.signature(body).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise SetupError(f"step {name!r} takes *{parameter.name}, which says nothing about what it reads")
@@ -84,10 +100,42 @@ def wires_of(name: str, body: Body, names: Mapping[str, Any]) -> Wires:
         if hint is Context:
             context = parameter.name
             continue
+        if (over := _each(name, parameter.name, hint)) is not None:
+            if each is not None:
+                raise SetupError(f"step {name!r} runs over two lists", hint="let an earlier step commit the pairs")
+            each = over
+            continue
         inputs.append(input_of(name, parameter.name, hint))
+    if each is not None:
+        _need(name, inputs, each)
     _refuse_repeated(name, inputs)
     outputs, all_outputs, maybe_none = _outputs(name, hints["return"])
-    return Wires(tuple(inputs), context, outputs, all_outputs, maybe_none)
+    return Wires(tuple(inputs), context, outputs, all_outputs, maybe_none, each)
+
+
+def _each(step: str, parameter: str, hint: Any) -> EachInput | None:
+    mark = next((mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Each)), None)
+    if mark is None:
+        return None
+    field = mark.contract.model_fields.get(mark.field) if is_contract(mark.contract) else None
+    if field is None or typing.get_origin(field.annotation) not in (list, tuple):
+        raise SetupError(
+            f"parameter {parameter!r} of step {step!r} runs over {mark.field!r}, which is no list of a contract",
+            hint='name a field that is a list: Annotated[str, Each(Plan, "queries")]',
+        )
+    return EachInput(parameter, mark.contract, mark.field)
+
+
+def _need(step: str, inputs: list[Input], each: EachInput) -> None:
+    """Add the contract that holds the list to the inputs, unless the body reads it anyway."""
+    declared = next((wire for wire in inputs if wire.contract is each.contract), None)
+    if declared is None:
+        inputs.append(Input("", each.contract))
+    elif declared.wanted is not Wanted.ONE:
+        raise SetupError(
+            f"step {step!r} runs over {each.contract.__name__}.{each.field}, and reads several of that contract",
+            hint=f"read {each.contract.__name__} itself, or let an earlier step bring the lists together",
+        )
 
 
 def _hints(name: str, body: Body, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,12 +157,14 @@ def input_of(step: str, parameter: str, hint: Any) -> Input:
         return Input(parameter, hint)
     if typing.get_origin(hint) is list and is_contract(element := typing.get_args(hint)[0]):
         return Input(parameter, element, Wanted.ALL)
+    if typing.get_origin(hint) is Gathered and is_contract(element := typing.get_args(hint)[0]):
+        return Input(parameter, element, Wanted.SOME)
     members, has_none = _union(hint)
     if has_none and len(members) == 1 and is_contract(members[0]):
         return Input(parameter, members[0], Wanted.MAYBE)
     raise SetupError(
         f"parameter {parameter!r} of step {step!r} has type {_shown(hint)}, which is not a wire",
-        hint="use a contract, `Contract | None`, `list[Contract]`, or `Context`",
+        hint="use a contract, `Contract | None`, `list[Contract]`, `Gathered[Contract]`, or `Context`",
     )
 
 
