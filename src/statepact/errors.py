@@ -265,6 +265,23 @@ class LeaseLost(StateError):
         )
 
 
+class EffectUnknown(StateError):
+    """A step that does something outside has begun and did not end: nobody knows whether it happened."""
+
+    code = "ERR_EFFECT_UNKNOWN"
+
+    def __init__(self, step: str, *, run: str, branch: str = "") -> None:
+        self.step = step
+        self.run = run
+        self.branch = branch
+        name = f"{step}/{branch}" if branch else step
+        super().__init__(
+            f"step {name!r} of run {run!r} began and did not end: whether its effect happened is unknown",
+            hint=f"look it up where it would have happened, then resume with settled={{{name!r}: its result}},"
+            " or None if it did not happen",
+        )
+
+
 class SharedConflict(StateError):
     """A shared value that was read has changed since, and running again did not help."""
 

@@ -21,6 +21,8 @@ from typing import NamedTuple
 from statepact.errors import CorruptState
 from statepact.ledger._digest import DIGEST_SIZE, INPUT_DIGEST_SIZE, SALT_SIZE, TAG_SIZE
 
+NO_INPUT = b"\x00" * INPUT_DIGEST_SIZE
+
 
 class Kind(IntEnum):
     """What an entry is. Only commits are readable as state."""
@@ -93,7 +95,7 @@ class Header:
     step: str = ""
     branch: str = ""
     salt: bytes = b"\x00" * SALT_SIZE
-    input_digest: bytes = b"\x00" * INPUT_DIGEST_SIZE
+    input_digest: bytes = NO_INPUT
     cells: tuple[CellSize, ...] = ()
     reads: tuple[Read, ...] = ()
     pinned_as_of: int = 0
@@ -105,6 +107,11 @@ class Header:
     digest: bytes = b"\x00" * DIGEST_SIZE
     tag: bytes = b""
     """In a log with a key: proof that who wrote the entry knew the key and all entries before it."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether this is an attempt that begins an effect, and not one that says how it ended."""
+        return self.kind is Kind.ATTEMPT and self.input_digest != NO_INPUT
 
     def stored(self, body: bytes) -> bytes:
         """Return the header as it is stored, for the body that `encode_body` returned."""

@@ -66,6 +66,8 @@ class RunLog:
     entries: list[Entry] = field(default_factory=list)
     by_cell: dict[tuple[str, str], Entry] = field(default_factory=dict)
     """Commits by (step, branch)."""
+    begun: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    """Effects that have begun and are neither committed nor known to have failed, by (step, branch)."""
     by_contract: dict[str, list[Cell]] = field(default_factory=dict)
     pinned: list[Cell] = field(default_factory=list)
     """Cells that hold pinned facts: every step looks for them, and a long run has few."""
@@ -113,7 +115,14 @@ class SessionLog:
         if run is None:
             run = self.runs[header.run] = RunLog(header.run)
         run.entries.append(entry)
+        if header.kind is Kind.ATTEMPT:
+            # Only a beginning has an input digest; any other attempt says how it ended.
+            if header.begins:
+                run.begun[header.step, header.branch] = entry
+            else:
+                run.begun.pop((header.step, header.branch), None)
         if header.kind is Kind.COMMIT:
+            run.begun.pop((header.step, header.branch), None)
             run.by_cell.setdefault((header.step, header.branch), entry)
             for cell, written in zip(entry.cells, header.cells, strict=True):
                 run.by_contract.setdefault(cell.contract.name, []).append(cell)

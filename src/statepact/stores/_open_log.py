@@ -30,8 +30,8 @@ from statepact.errors import (
     StoreTimeout,
 )
 from statepact.ledger._blocks import Parts
-from statepact.ledger._digest import INPUT_DIGEST_SIZE, entry_digest, leaf_digest, new_salt
-from statepact.ledger._header import CellSize, Header, Kind, Names, Read, encode_body
+from statepact.ledger._digest import entry_digest, leaf_digest, new_salt
+from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Read, encode_body
 from statepact.ledger._key import REQUEST_STEP, SessionKey
 from statepact.ledger._log import Entry
 from statepact.stores._base import Hold, NewEntry, Store
@@ -47,12 +47,17 @@ class Draft:
     run: str
     step: str
     branch: str = ""
-    input_digest: bytes = b"\x00" * INPUT_DIGEST_SIZE
+    input_digest: bytes = NO_INPUT
     documents: Sequence[tuple[str, Parts]] = ()
     """Contract (as `describe` puts it) and bytes of each cell."""
     reads: tuple[Read, ...] = ()
     extra: bytes = b""
     """JSON object with what has no place in the header: reason, usage, marks. Empty for none."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether this is an attempt that begins an effect."""
+        return self.kind is Kind.ATTEMPT and self.input_digest != NO_INPUT
 
 
 class _Prepared(NamedTuple):
@@ -134,6 +139,8 @@ class OpenLog(LogReader):
     async def append(self, draft: Draft) -> Entry:
         """Append an entry; for a commit whose cell is already written, return that entry.
 
+        For the beginning of an effect that has begun before, or has its result, that entry is returned.
+
         Raises `StepIdReused` if the cell was written from other inputs, `SessionHeld` if the session
         had to be claimed and is somebody else's, `LeaseLost` if it is not ours any more (what would
         have been committed stands in the log as a refusal then), and `StoreError`.
@@ -182,8 +189,8 @@ class OpenLog(LogReader):
                 continue
             names = len(self._names)
             try:
-                if draft.kind is Kind.COMMIT:
-                    waiting.entry = self._stored(draft)
+                if draft.kind is Kind.COMMIT or draft.begins:
+                    waiting.entry = self._stored(draft) or (self._begun(draft) if draft.begins else None)
                     cell = draft.run, draft.step, draft.branch
                     if waiting.entry is not None or cell in cells:
                         continue  # the same step twice at once: the next round finds the result of the first
@@ -259,6 +266,10 @@ class OpenLog(LogReader):
                 hint="give a repeated step its own branch name, or start a new run",
             )
         return entry
+
+    def _begun(self, draft: Draft) -> Entry | None:
+        run = self.log.runs.get(draft.run)
+        return run.begun.get((draft.step, draft.branch)) if run else None
 
     def _prepared(self, draft: Draft) -> _Prepared:
         salt = new_salt()

@@ -61,6 +61,14 @@ class Context:
         """Name of this step."""
         return self._scope.name
 
+    @property
+    def idempotency_key(self) -> str:
+        """A key that is the same whenever this step is done again on the same inputs, and no other.
+
+        Hand it to the service that you call, if it takes one: it then does the same thing only once.
+        """
+        return self._scope.digest.hex()
+
     def because(self, reason: str) -> None:
         """Record why this step decided as it did; stored beside its output."""
         self._scope.extra["reason"] = reason

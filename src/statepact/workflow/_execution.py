@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,7 @@ from statepact.workflow._run import Run
 from statepact.workflow._run_scope import RunScope
 from statepact.workflow._runner import Runner
 from statepact.workflow._start import start
+from statepact.workflow._step import Settled
 from statepact.workflow._turn import Turn
 
 
@@ -40,6 +42,7 @@ async def execute(
     clock: Clock,
     budget: int | None,
     must_exist: bool,
+    settled: Mapping[str, Settled],
     turn: TurnRules | None,
 ) -> Run:
     """Run, or continue, one run and return how it went. Raises what `Workflow.run` and `resume` say.
@@ -60,19 +63,19 @@ async def execute(
 
     if turn is None:
         await begin()
-        return await _ran(graph, scope, model)
+        return await _ran(graph, scope, model, settled)
     ours = Turn(log, id, lease=turn.lease, patience=turn.patience)
     try:
         await ours.begin(begin)
-        return await _ran(graph, scope, model)
+        return await _ran(graph, scope, model, settled)
     finally:
         await ours.end()
 
 
-async def _ran(graph: Wiring, scope: RunScope, model: Model | None) -> Run:
+async def _ran(graph: Wiring, scope: RunScope, model: Model | None, settled: Mapping[str, Settled]) -> Run:
     log = scope.log
     before = log.log.revision
-    outcomes = await Runner(graph, scope, model).run()
+    outcomes = await Runner(graph, scope, model, settled).run()
     broken = any(outcome.ending in ("failed", "blocked") for outcome in outcomes.values())
     status: Literal["done", "failed"] = "failed" if broken else "done"
     run = Run(scope, outcomes, status)

@@ -65,10 +65,12 @@ class RunScope:
         seal = {"status": status, "size": mountain.size, "head": mountain.root().hex()}
         await self.note(Kind.SEAL, "", seal)
 
-    async def note(self, kind: Kind, step: str, record: Mapping[str, Any]) -> None:
+    async def note(self, kind: Kind, step: str, record: Mapping[str, Any], *, branch: str = "") -> None:
         """Append an entry that is not state: a failed attempt, a refusal, a seal."""
         extra = orjson.dumps({key: value for key, value in record.items() if value})
-        await self.log.append(Draft(kind=kind, at=self.clock.now(), run=self.run, step=step, extra=extra))
+        await self.log.append(
+            Draft(kind=kind, at=self.clock.now(), run=self.run, step=step, branch=branch, extra=extra)
+        )
 
 
 @cache

@@ -10,6 +10,7 @@ from statepact.contracts import Contract
 from statepact.errors import (
     ContextTooLarge,
     ContractViolation,
+    EffectUnknown,
     MissingInput,
     SetupError,
     StateError,
@@ -22,11 +23,12 @@ from statepact.ledger._header import Kind
 from statepact.models._base import Model
 from statepact.workflow._body import as_problem, outputs_of
 from statepact.workflow._context import Context
+from statepact.workflow._effect import begin
 from statepact.workflow._fan_out import Awaited
 from statepact.workflow._outcome import BROKEN, StepOutcome, together
 from statepact.workflow._reach import Wiring
 from statepact.workflow._run_scope import RunScope
-from statepact.workflow._step import Step
+from statepact.workflow._step import Settled, Step
 from statepact.workflow._step_scope import StepScope
 from statepact.workflow._wiring import EachInput, Input, Wanted
 
@@ -43,10 +45,14 @@ _PERMANENT = (SetupError, ContextTooLarge, MissingInput, StateError, StoreError)
 class Runner:
     """Runs one workflow on one run scope."""
 
-    def __init__(self, graph: Wiring, scope: RunScope, model: Model | None) -> None:
+    def __init__(
+        self, graph: Wiring, scope: RunScope, model: Model | None, settled: Mapping[str, Settled] | None = None
+    ) -> None:
         self._graph = graph
         self._scope = scope
         self._model = model
+        self._settled = dict(settled or {})
+        """What a person has said about effects, by `step` or `step/branch`."""
         self.outcomes: dict[str, StepOutcome] = {}
 
     async def run(self) -> Mapping[str, StepOutcome]:
@@ -150,18 +156,35 @@ class Runner:
                 await scope.load()
                 if (entry := await scope.stored()) is not None:
                     return StepOutcome("stored", wrote=_written(entry), gathered=await self._gathered(step, entry))
+                if rules.effect and (ended := await self._begin(step, scope)) is not None:
+                    return StepOutcome("stored", wrote=_written(ended))
                 entry = await scope.commit(outputs_of(step, await self._call(step, scope)))
                 outcome = StepOutcome("done", attempts=attempt, wrote=_written(entry))
                 return replace(outcome, gathered=await self._gathered(step, entry)) if scope.awaited else outcome
             except Exception as error:
                 problem = as_problem(step, error)
-                await self._note(step, problem, scope)
+                if rules.effect and isinstance(problem, StepTimeout):
+                    # The body was stopped somewhere: nobody knows where. What it did may go on.
+                    problem = EffectUnknown(step.name, run=self._scope.run, branch=branch)
+                if not isinstance(problem, EffectUnknown):
+                    await self._note(step, problem, scope)
                 if isinstance(problem, _PERMANENT):
                     break
         assert problem is not None
         if rules.fallback is not None and not isinstance(problem, (SetupError, StateError, StoreError)):
             return await self._fall_back(step, problem, attempt, branch)
         return StepOutcome("failed", problem, attempt)
+
+    async def _begin(self, step: Step, scope: StepScope) -> Entry | None:
+        """Record that an effect begins; return the entry that ends it, if there is one already."""
+        name = f"{step.name}/{scope.branch}" if scope.branch else step.name
+        if name in self._settled:
+            output = self._settled.pop(name)
+            if output is not None:
+                scope.extra["settled"] = True
+                return await scope.commit(outputs_of(step, output))
+            await self._scope.note(Kind.ATTEMPT, step.name, {"settled": True}, branch=scope.branch)
+        return await begin(scope)
 
     def _opened(self, step: Step, branch: str) -> StepScope:
         scope = StepScope(self._scope, step.name, step.wires.inputs, branch=branch)
@@ -252,7 +275,7 @@ class Runner:
             if value := getattr(problem, attribute, None):
                 record[attribute] = value
         try:
-            await self._scope.note(Kind.ATTEMPT, step.name, record)
+            await self._scope.note(Kind.ATTEMPT, step.name, record, branch=scope.branch)
         except StoreError:
             # The store is what failed, or it has failed since; the outcome carries the problem.
             return

@@ -164,14 +164,15 @@ class AsyncSession(_Readable):
     def __init__(self, scope: RunScope) -> None:
         self._scope = scope
 
-    def step(self, name: str, *, reads: Sequence[Any] = (), branch: str = "") -> AsyncStepOpener:
+    def step(self, name: str, *, reads: Sequence[Any] = (), branch: str = "", effect: bool = False) -> AsyncStepOpener:
         """Open a step: `async with session.step("answer", reads=[Order]) as step`, or decorate with it.
 
         `reads` are the contracts it needs (`Order`), may have (`Order | None`) or collects
-        (`list[Order]`). `branch` tells repeated steps of one name apart. As a decorator, the
+        (`list[Order]`). `branch` tells repeated steps of one name apart. `effect` says that the step does
+        something outside that must not happen twice; see `Workflow.step`. As a decorator, the
         function's signature is the wiring, as in a workflow, and `reads` stays empty.
         """
-        return AsyncStepOpener(self._scope, name, reads, branch, sys._getframe(1).f_locals)
+        return AsyncStepOpener(self._scope, name, reads, branch, effect, sys._getframe(1).f_locals)
 
     async def get(self, contract: type[C], *, run: str | None = None) -> C | None:
         """Return the newest value of a kind in a run (by default this one), `None` if there is none."""
@@ -212,12 +213,12 @@ class Session(_Readable):
         self._session = session
         self._scope = session._scope
 
-    def step(self, name: str, *, reads: Sequence[Any] = (), branch: str = "") -> StepOpener:
+    def step(self, name: str, *, reads: Sequence[Any] = (), branch: str = "", effect: bool = False) -> StepOpener:
         """Open a step: `with session.step("answer", reads=[Order]) as step`, or decorate with it.
 
         See `AsyncSession.step`.
         """
-        return StepOpener(self._scope, name, reads, branch, sys._getframe(1).f_locals)
+        return StepOpener(self._scope, name, reads, branch, effect, sys._getframe(1).f_locals)
 
     def get(self, contract: type[C], *, run: str | None = None) -> C | None:
         """Return the newest value of a kind in a run (by default this one), `None` if there is none."""

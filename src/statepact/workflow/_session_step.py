@@ -16,6 +16,7 @@ from statepact.ledger._header import Kind
 from statepact.ledger._log import Entry
 from statepact.models._base import Prompt
 from statepact.workflow._body import outputs_of
+from statepact.workflow._effect import begin
 from statepact.workflow._portal import wait_for
 from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._step import Step, StepRules
@@ -126,11 +127,14 @@ class AsyncOpenStep(_StepValues):
 class _Opener:
     """A step that is about to be opened, or a decorator."""
 
-    def __init__(self, run: RunScope, name: str, reads: Sequence[Any], branch: str, names: Mapping[str, Any]) -> None:
+    def __init__(
+        self, run: RunScope, name: str, reads: Sequence[Any], branch: str, effect: bool, names: Mapping[str, Any]
+    ) -> None:
         self._run = run
         self._name = check_name(name, what="step")
         self._branch = check_name(branch, what="branch") if branch else ""
         self._inputs = tuple(input_of(name, f"reads[{n}]", hint) for n, hint in enumerate(reads))
+        self._effect = effect
         self._names = names
         self._open: _StepValues | None = None
 
@@ -138,7 +142,14 @@ class _Opener:
         scope = StepScope(self._run, self._name, self._inputs, branch=self._branch)
         await self._run.log.refresh()
         await scope.load()
-        return scope, await scope.stored()
+        return scope, await self._ended(scope)
+
+    async def _ended(self, scope: StepScope) -> Entry | None:
+        """Return what the step has committed before; for an effect, record that it begins now if not."""
+        entry = await scope.stored()
+        if entry is None and self._effect:
+            entry = await begin(scope)
+        return entry
 
     def _warn_if_forgotten(self, error: BaseException | None) -> None:
         if error is None and self._open is not None and self._open._entry is None:
@@ -157,7 +168,7 @@ class _Opener:
         """Record a failed attempt: its code, never a value."""
         code = error.code if isinstance(error, StatepactError) else StepFailed.code
         try:
-            await self._run.note(Kind.ATTEMPT, self._name, {"error": code})
+            await self._run.note(Kind.ATTEMPT, self._name, {"error": code}, branch=self._branch)
         except StoreError:
             # The store is what failed, or has failed since; the caller needs the first error.
             return
@@ -177,7 +188,7 @@ class _Opener:
         scope = StepScope(self._run, self._name, wires.inputs, branch=self._branch)
         await self._run.log.refresh()
         await scope.load()
-        return Step(self._name, body, wires, StepRules()), scope, await scope.stored()
+        return Step(self._name, body, wires, StepRules()), scope, await self._ended(scope)
 
     async def _returned(self, step: Step, entry: Entry) -> Any:
         """Return what a decorated function gives its caller: the values as they were committed."""

@@ -14,6 +14,9 @@ from statepact.workflow._wiring import Body, Wires
 Fallback = Contract | tuple[Contract, ...] | Callable[..., Any]
 """What a failed step commits instead: a value, or a function with the step's own parameters."""
 
+Settled = Contract | tuple[Contract, ...] | None
+"""What a person says about an effect that may have happened: its result, or `None` if it did not."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRules:
@@ -29,6 +32,8 @@ class StepRules:
     """Facts that this step's output must deal with, as (contract, field)."""
     budget: int | None = None
     """Most tokens of a prompt; `None` takes the workflow's."""
+    effect: bool = False
+    """Whether the step does something outside that must not happen twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,11 @@ class StepScope:
         await self.run.log.fetch(cells)
         return [value_of(cell, contract) for cell in cells]
 
+    @property
+    def digest(self) -> bytes:
+        """What decides whether this is the same step again; set by `load`."""
+        return self._digest
+
     async def stored(self) -> Entry | None:
         """Return what this step has already committed from the same inputs, with its values loaded.
 

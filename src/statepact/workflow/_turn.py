@@ -22,6 +22,9 @@ from statepact.stores._open_log import OpenLog
 if TYPE_CHECKING:
     import asyncio
 
+LEASE = 30.0
+"""Seconds after which a worker that says nothing is succeeded."""
+
 LONGEST_LOOK = 1.0
 """Most seconds between two looks at a session that somebody else holds."""
 
@@ -57,7 +60,7 @@ class Turn:
                 break
             except SessionHeld as held:
                 self._log.hold = None
-                if held.run and _has_died(held.holder):
+                if held.run and has_died(held.holder):
                     self._hold = _succeeding(self._hold, held.holder)
                     continue
                 left = None if give_up is None else give_up - loop.time()
@@ -119,7 +122,7 @@ def holder_name() -> str:
     return f"{_machine()} pid {os.getpid()} {os.urandom(4).hex()}"
 
 
-def _has_died(holder: str) -> bool:
+def has_died(holder: str) -> bool:
     """Whether a holder was a process of this machine that is not there any more."""
     machine, _, rest = holder.rpartition(" pid ")
     process = rest.partition(" ")[0]

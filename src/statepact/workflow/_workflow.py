@@ -6,10 +6,10 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from statepact.contracts import Contract, is_contract
@@ -18,7 +18,7 @@ from statepact.ledger import DEFAULT_OWNER, REQUEST_STEP, check_name, session_ke
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
 from statepact.workflow._context import AskFunction, as_model
 from statepact.workflow._request import Request
-from statepact.workflow._step import Fallback, Step, StepRules, checked_rules
+from statepact.workflow._step import Fallback, Settled, Step, StepRules, checked_rules
 
 if TYPE_CHECKING:
     from statepact.models._base import Model
@@ -95,6 +95,7 @@ class Workflow:
         fallback: Fallback | None = None,
         covers: Sequence[tuple[type[Contract], str]] = (),
         budget: int | None = None,
+        effect: bool = False,
     ) -> StepDecorator: ...
 
     def step(
@@ -107,6 +108,7 @@ class Workflow:
         fallback: Fallback | None = None,
         covers: Sequence[tuple[type[Contract], str]] = (),
         budget: int | None = None,
+        effect: bool = False,
     ) -> Any:
         """Add a function as a step. It stays an ordinary function that you can call and test.
 
@@ -114,9 +116,13 @@ class Workflow:
         one attempt, `retries` is how many more follow a failed one, `fallback` is what is committed
         when all have failed: a value, or a function with the step's parameters (not the context).
         `covers` names facts that the output must deal with: `covers=[(Complaint, "demand")]`.
-        `budget` replaces the workflow's.
+        `budget` replaces the workflow's. `effect` says that the step does something outside that must
+        not happen twice, such as a payment: if it is cut off between that and its record, it is not done
+        again but ends with `EffectUnknown`, and a person settles it with `resume(settled=...)`.
         """
-        rules = StepRules(timeout=timeout, retries=retries, fallback=fallback, covers=tuple(covers), budget=budget)
+        rules = StepRules(
+            timeout=timeout, retries=retries, fallback=fallback, covers=tuple(covers), budget=budget, effect=effect
+        )
         if body is not None:
             return self._add(body, name, rules, sys._getframe(1))
         frame = sys._getframe(1)
@@ -215,6 +221,7 @@ class Workflow:
         owner: str = DEFAULT_OWNER,
         session: str | None = None,
         store: Store | str | None = None,
+        settled: Mapping[str, Settled] | None = None,
         strict: bool = False,
         lease: float | None = LEASE,
         patience: float | None = None,
@@ -222,11 +229,14 @@ class Workflow:
     ) -> Run:
         """Continue a run that was killed or has failed: only steps without a committed result run.
 
+        `settled` answers for steps that ended with `EffectUnknown`, by name (`step/branch` for a
+        branch): the result if their effect did happen, `None` if it did not, so that it is done now.
+
         Raises `UnknownRun` if the session has no such run; otherwise as `run`.
         """
         return await self._execute(
             None, ask=ask, owner=owner, session=session, id=id, store=store, strict=strict, clock=clock,
-            must_exist=True, lasting=True, lease=lease, patience=patience,
+            must_exist=True, lasting=True, lease=lease, patience=patience, settled=settled or {},
         )  # fmt: skip
 
     def run_sync(self, request: str | Contract | None = None, **options: Any) -> Run:
@@ -252,6 +262,7 @@ class Workflow:
         lasting: bool,
         lease: float | None,
         patience: float | None,
+        settled: Mapping[str, Settled] = MappingProxyType({}),
     ) -> Run:
         # What runs steps is loaded with the first run: a program that only defines a workflow, or
         # imports one that does, starts without it.
@@ -271,6 +282,7 @@ class Workflow:
                 clock=clock,
                 budget=self._budget,
                 must_exist=must_exist,
+                settled=settled,
                 turn=TurnRules(lease, patience) if lasting and lease is not None else None,
             )
             if ours:
