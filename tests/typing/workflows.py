@@ -12,6 +12,8 @@ from statepact import (
     Answers,
     Context,
     Contract,
+    Each,
+    Gathered,
     Limit,
     LossReport,
     MemoryStore,
@@ -189,3 +191,22 @@ async def async_script() -> None:
 a: Store = MemoryStore()
 b: Store = SqliteStore("state.db")
 assert_type(open_store("sqlite:///state.db"), Store)
+
+
+# -- fan-out: marks disappear, what is gathered has a type -----------------------------------------
+
+
+class Plan(Contract):
+    places: list[str]
+
+
+async def search(place: Annotated[str, Each(Plan, "places")]) -> Final:
+    assert_type(place, str)
+    return Final(text=place)
+
+
+async def choose(found: Gathered[Final]) -> Final:
+    assert_type(found.values, tuple[Final, ...])
+    for one in found:
+        assert_type(one, Final)
+    return found.values[0]
