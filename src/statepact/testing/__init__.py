@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statepact.testing._clock import FakeClock
+    from statepact.testing._history import History
+    from statepact.testing._linearizability import Contradiction, contradiction
+    from statepact.testing._operations import Operation
     from statepact.testing._store_suite import StoreSuite
 
 _HOMES = {
+    "Contradiction": "_linearizability",
     "FakeClock": "_clock",
+    "History": "_history",
+    "Operation": "_operations",
     "StoreSuite": "_store_suite",
+    "contradiction": "_linearizability",
 }
 _SUITES = ("_sentences", "_change_suite", "_commit_suite", "_turn_suite", "_store_suite")
 
-__all__ = ["FakeClock", "StoreSuite"]
+__all__ = ["Contradiction", "FakeClock", "History", "Operation", "StoreSuite", "contradiction"]
 
 
 def __getattr__(name: str) -> Any:
