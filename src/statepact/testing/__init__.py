@@ -20,7 +20,10 @@ _HOMES = {
     "StoreSuite": "_store_suite",
     "contradiction": "_linearizability",
 }
-_SUITES = ("_sentences", "_change_suite", "_commit_suite", "_turn_suite", "_store_suite")
+_SUITES = (
+    *("_sentences", "_change_suite", "_commit_suite", "_fault_suite", "_history_suite", "_turn_suite"),
+    "_store_suite",
+)
 
 __all__ = ["Contradiction", "FakeClock", "History", "Operation", "StoreSuite", "contradiction"]
 

@@ -64,8 +64,8 @@ GOOD = {
         lost("a", "x", 0, after=0), append("b", "y", 5, 6, after=0, result="behind"),
     ],
     "two lost appends of one revision": [lost("a", "x", 0, after=0), lost("b", "y", 0, after=0), read("c", "y", 5, 6)],
-    "an empty append is a question": [
-        append("a", "", 0, 1, after=0), append("a", "x", 2, 3, after=0), append("a", "", 4, 5, after=0, result="behind"),
+    "an empty append asks": [
+        append("a", "", 0, 1, after=0), append("a", "x", 2, 3, after=0), append("a", "", 4, 5, after=0, result="behind")
     ],
     "holds one after the other": [
         claim("a", 0, 1), claim("b", 2, 3, result="held"), claim("a", 4, 5, seconds=0), claim("b", 6, 7),
