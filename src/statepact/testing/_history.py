@@ -6,6 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -13,7 +14,7 @@ from statepact.errors import Behind, LeaseLost, SessionHeld, StoreTimeout
 from statepact.ledger import SessionKey
 from statepact.stores._base import EntityUse, Hold, NewEntry, Rewrite, SessionInfo, Store, StoredHeader
 from statepact.testing._linearizability import Contradiction, contradiction
-from statepact.testing._operations import NEVER, Kind, Operation, Result
+from statepact.testing._operations import Kind, Operation, Result
 
 T = TypeVar("T")
 
@@ -32,6 +33,8 @@ class History:
         self._last = -math.inf
         self.operations: dict[SessionKey, list[Operation]] = {}
         """What happened in each session, in the order of the answers."""
+        self._calls = 0
+        self._open: dict[int, tuple[SessionKey, Operation]] = {}
 
     def watch(self, store: Store, process: str) -> WatchedStore:
         """Return the same store, with everything that is done through it written down."""
@@ -42,7 +45,10 @@ class History:
 
         See `contradiction` for `clock_error`.
         """
-        found = {key: contradiction(one, clock_error=clock_error) for key, one in self.operations.items()}
+        found = {}
+        for key, ended in self.operations.items():
+            pending = [operation for where, operation in self._open.values() if where == key]
+            found[key] = contradiction([*ended, *pending], clock_error=clock_error)
         return {key: wrong for key, wrong in found.items() if wrong is not None}
 
     def now(self) -> float:
@@ -50,9 +56,18 @@ class History:
         self._last = max(self._clock(), math.nextafter(self._last, math.inf))
         return self._last
 
-    def add(self, key: SessionKey, operation: Operation) -> None:
-        """Write down an operation that has ended, or will never get an answer."""
-        self.operations.setdefault(key, []).append(operation)
+    def begin(self, key: SessionKey, operation: Operation) -> int:
+        """Write down a call. Until it ends it counts as unanswered; so it stays if its caller dies."""
+        self._calls += 1
+        number = self._calls
+        self._open[number] = key, operation
+        return number
+
+    def end(self, number: int, operation: Operation | None) -> None:
+        """Write down how a call has ended; `None` if it cannot have changed or told anything."""
+        key, _ = self._open.pop(number)
+        if operation is not None:
+            self.operations.setdefault(key, []).append(operation)
 
 
 def name_of(header: bytes) -> str:
@@ -90,7 +105,8 @@ class WatchedStore:
         newest = max(by_revision, default=after)
         # What is missing has a name that nobody has appended.
         names = tuple(by_revision.get(revision, "(missing)") for revision in range(after + 1, newest + 1))
-        self._add(key, "read", called, "ok", after, names, None)
+        read = Operation(process=self._process, kind="read", called=called, after=after, entries=names)
+        self._history.end(self._history.begin(key, read), replace(read, returned=self._history.now()))
         return found
 
     async def _watched(
@@ -102,35 +118,23 @@ class WatchedStore:
         names: tuple[str, ...],
         hold: Hold | None,
     ) -> None:
-        called = self._history.now()
+        history = self._history
+        asked = Operation(
+            process=self._process, kind=kind, called=history.now(), result="unknown", after=after, entries=names,
+            hold=hold,
+        )  # fmt: skip
+        number = history.begin(key, asked)
         try:
             await call
         except (Behind, SessionHeld, LeaseLost) as refusal:
-            self._add(key, kind, called, _HEARD[type(refusal)], after, names, hold)
+            history.end(number, replace(asked, result=_HEARD[type(refusal)], returned=history.now()))
             raise
         except BaseException as error:
             # Of a store that has failed nothing is kept; of a call that was given up nobody knows.
-            if isinstance(error, StoreTimeout) or not isinstance(error, Exception):
-                self._add(key, kind, called, "unknown", after, names, hold)
+            unknown = isinstance(error, StoreTimeout) or not isinstance(error, Exception)
+            history.end(number, asked if unknown else None)
             raise
-        self._add(key, kind, called, "ok", after, names, hold)
-
-    def _add(
-        self,
-        key: SessionKey,
-        kind: Kind,
-        called: float,
-        result: Result,
-        after: int,
-        names: tuple[str, ...],
-        hold: Hold | None,
-    ) -> None:
-        returned = NEVER if result == "unknown" else self._history.now()
-        operation = Operation(
-            process=self._process, kind=kind, called=called, returned=returned, result=result, after=after,
-            entries=names, hold=hold,
-        )  # fmt: skip
-        self._history.add(key, operation)
+        history.end(number, replace(asked, result="ok", returned=history.now()))
 
     # -- the rest is passed on ---------------------------------------------------------------------
 

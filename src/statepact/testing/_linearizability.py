@@ -249,10 +249,16 @@ class _Search:
             return True
         if not operation.hold.claim or grant == NOBODY:
             return operation.hold.claim
+        held = self._all[grant].hold
+        if held is not None and held.holder == operation.hold.succeeds:
+            return True
         return operation.returned >= self._ends(grant, self._all[grant].called) - self._clock_error
 
     def _is_held_by_another(self, operation: Operation, grant: int) -> bool:
         if operation.hold is None or not operation.hold.claim or grant == NOBODY or self._is_ours(operation, grant):
+            return False
+        held = self._all[grant].hold
+        if held is not None and held.holder == operation.hold.succeeds:
             return False
         return operation.called <= self._ends(grant, self._all[grant].returned) + self._clock_error
 
