@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -14,6 +15,15 @@ class TestMemoryStore(StoreSuite):
     """Everything a store promises, run against the memory of this process."""
 
     @pytest.fixture
-    async def store(self) -> AsyncIterator[Store]:
-        async with MemoryStore() as store:
+    def shifts(self) -> list[float]:
+        """By how much the store's clock has been set, in seconds."""
+        return []
+
+    @pytest.fixture
+    def jump(self, shifts: list[float]) -> Callable[[float], None]:
+        return shifts.append
+
+    @pytest.fixture
+    async def store(self, shifts: list[float]) -> AsyncIterator[Store]:
+        async with MemoryStore(clock=lambda: time.monotonic() + sum(shifts)) as store:
             yield store

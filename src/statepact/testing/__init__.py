@@ -7,15 +7,44 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statepact.testing._clock import FakeClock
+    from statepact.testing._history import History
+    from statepact.testing._linearizability import Contradiction, contradiction
+    from statepact.testing._operations import Operation
+    from statepact.testing._simulated_loop import SimulatedLoop, SimulatedProcess, Stuck
+    from statepact.testing._simulated_store import SimulatedStore, Weather
     from statepact.testing._store_suite import StoreSuite
 
 _HOMES = {
+    "Contradiction": "_linearizability",
     "FakeClock": "_clock",
+    "History": "_history",
+    "Operation": "_operations",
+    "SimulatedLoop": "_simulated_loop",
+    "SimulatedProcess": "_simulated_loop",
+    "SimulatedStore": "_simulated_store",
     "StoreSuite": "_store_suite",
+    "Stuck": "_simulated_loop",
+    "Weather": "_simulated_store",
+    "contradiction": "_linearizability",
 }
-_SUITES = ("_sentences", "_change_suite", "_commit_suite", "_turn_suite", "_store_suite")
+_SUITES = (
+    *("_sentences", "_change_suite", "_commit_suite", "_fault_suite", "_history_suite", "_turn_suite"),
+    "_store_suite",
+)
 
-__all__ = ["FakeClock", "StoreSuite"]
+__all__ = [
+    "Contradiction",
+    "FakeClock",
+    "History",
+    "Operation",
+    "SimulatedLoop",
+    "SimulatedProcess",
+    "SimulatedStore",
+    "StoreSuite",
+    "Stuck",
+    "Weather",
+    "contradiction",
+]
 
 
 def __getattr__(name: str) -> Any:

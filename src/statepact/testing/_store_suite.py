@@ -1,7 +1,8 @@
 """The definition of a store, as tests.
 
 Beside the log itself, which is here: commits through an open log (`_commit_suite`), who may run and who
-waits (`_turn_suite`), rewriting and finding (`_change_suite`).
+waits (`_turn_suite`), rewriting and finding (`_change_suite`), many clients whose answers must fit
+together (`_history_suite`), clocks that jump and writers that die (`_fault_suite`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from statepact.ledger import SessionKey
 from statepact.stores._base import NewEntry, SessionInfo, Store
 from statepact.testing._change_suite import ChangeSuite
 from statepact.testing._commit_suite import CommitSuite
+from statepact.testing._fault_suite import FaultSuite
+from statepact.testing._history_suite import HistorySuite
 from statepact.testing._sentences import add, entry, revision, texts, won
 from statepact.testing._turn_suite import TurnSuite
 
@@ -26,7 +29,7 @@ NAMES = (
 """Session names that somewhere became a pattern, a path, a statement or each other."""
 
 
-class StoreSuite(CommitSuite, TurnSuite, ChangeSuite):
+class StoreSuite(CommitSuite, TurnSuite, ChangeSuite, HistorySuite, FaultSuite):
     """Everything a store promises. Inherit it and give it your store:
 
     ```python
@@ -37,7 +40,9 @@ class StoreSuite(CommitSuite, TurnSuite, ChangeSuite):
                 yield store
     ```
 
-    Each test gets an empty store. Needs pytest-asyncio with `asyncio_mode = "auto"`.
+    Each test gets an empty store. Needs pytest-asyncio with `asyncio_mode = "auto"`. The fixtures
+    `second_store` (another handle on the same place), `jump` (sets the store's clock) and `kill_writer`
+    make the suite stricter; override those that your store can have.
     """
 
     @pytest.fixture
