@@ -12,6 +12,12 @@ LONGEST_NAME = 512
 REQUEST_STEP = "request"
 """Name of the step that commits what a run was asked. No other step may have it."""
 
+WORDS = "Request"
+"""Name of the contract under which words are asked."""
+
+INSIDE = "//"
+"""Between a run and the step that is a run inside it: `r-1//refunds`."""
+
 DEFAULT_OWNER = "local"
 """Owner of scripts that serve one person. A service names the owner of every request."""
 

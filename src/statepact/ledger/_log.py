@@ -9,7 +9,7 @@ from functools import lru_cache
 from statepact.errors import CorruptState
 from statepact.ledger._described import ContractRecord, described
 from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
-from statepact.ledger._key import SessionKey
+from statepact.ledger._key import INSIDE, REQUEST_STEP, WORDS, SessionKey
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +44,14 @@ class Cell:
         """Step, and branch where there is one, as shown in reports."""
         return f"{self.step}/{self.branch}" if self.branch else self.step
 
+    @property
+    def is_request(self) -> bool:
+        """Whether it is shown as the request of its run.
+
+        A value that a run inside another one was asked with is a value: the request is that of the whole.
+        """
+        return self.step == REQUEST_STEP and (INSIDE not in self.run or self.contract.name == WORDS)
+
 
 @dataclass(slots=True, eq=False)
 class Entry:
@@ -70,7 +78,10 @@ class RunLog:
     """Effects that have begun and are neither committed nor known to have failed, by (step, branch)."""
     by_contract: dict[str, list[Cell]] = field(default_factory=dict)
     pinned: list[Cell] = field(default_factory=list)
-    """Cells that hold pinned facts: every step looks for them, and a long run has few."""
+    """Cells that hold pinned facts, of the run itself and of those it is inside of, in the order of the log:
+    every step looks for them, and a long run has few."""
+    inside: list[RunLog] = field(default_factory=list)
+    """Runs that are a step of this one, or of a run inside it."""
 
     @property
     def seal(self) -> Entry | None:
@@ -113,7 +124,7 @@ class SessionLog:
         self.entries.append(entry)
         run = self.runs.get(header.run)
         if run is None:
-            run = self.runs[header.run] = RunLog(header.run)
+            run = self._new_run(header.run)
         run.entries.append(entry)
         if header.kind is Kind.ATTEMPT:
             # Only a beginning has an input digest; any other attempt says how it ended.
@@ -127,8 +138,20 @@ class SessionLog:
             for cell, written in zip(entry.cells, header.cells, strict=True):
                 run.by_contract.setdefault(cell.contract.name, []).append(cell)
                 if _has_pinned(written.contract):
-                    run.pinned.append(cell)
+                    for one in (run, *run.inside):
+                        one.pinned.append(cell)
         return entry
+
+    def _new_run(self, name: str) -> RunLog:
+        run = self.runs[name] = RunLog(name)
+        outer, inside, _ = name.rpartition(INSIDE)
+        if inside and outer in self.runs:
+            run.pinned = list(self.runs[outer].pinned)
+        while inside:
+            if outer in self.runs:
+                self.runs[outer].inside.append(run)
+            outer, inside, _ = outer.rpartition(INSIDE)
+        return run
 
     def cell(self, revision: int, number: int) -> Cell:
         """Return a cell by its place; raises `CorruptState` if the log has no such cell."""

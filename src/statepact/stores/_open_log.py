@@ -32,7 +32,7 @@ from statepact.errors import (
 from statepact.ledger._blocks import Parts
 from statepact.ledger._digest import entry_digest, leaf_digest, new_salt
 from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Read, encode_body
-from statepact.ledger._key import REQUEST_STEP, SessionKey
+from statepact.ledger._key import INSIDE, REQUEST_STEP, SessionKey
 from statepact.ledger._log import Entry
 from statepact.stores._base import Hold, NewEntry, Store
 from statepact.stores._log_reader import LogReader
@@ -157,7 +157,7 @@ class OpenLog(LogReader):
             raise
 
     async def _append(self, draft: Draft) -> Entry:
-        held = self.hold is not None and draft.run == self.hold.run and draft.kind in (Kind.COMMIT, Kind.SEAL)
+        held = self.hold is not None and _belongs_to(draft, self.hold)
         waiting = _Waiting(draft, held)
         self._waiting.append(waiting)
         # Not `async with`: this is the path of every step, and that costs a microsecond.
@@ -207,7 +207,7 @@ class OpenLog(LogReader):
         """Send a batch in one append. Who is left without an entry or an error is to be sent again."""
         new = [NewEntry(made.header.stored(made.body), made.payload, made.blocks) for _, made in batch]
         hold = self.hold if batch[0][0].held else None
-        if hold is not None and any(waiting.draft.kind is Kind.SEAL for waiting, _ in batch):
+        if hold is not None and any(_ends(waiting.draft, hold) for waiting, _ in batch):
             hold = replace(hold, seconds=0.0)
         try:
             await self.store.append(self.key, new, after=self.log.revision, hold=hold)
@@ -305,6 +305,16 @@ class OpenLog(LogReader):
         for cell, document in zip(entry.cells, made.documents, strict=True):
             self._keep_as(cell, payload[cell.offset : cell.offset + cell.size], document)
         return entry
+
+
+def _belongs_to(draft: Draft, hold: Hold) -> bool:
+    """Whether an entry may only be kept as long as a claim is ours: state of the run, or of a part of it."""
+    ours = draft.run == hold.run or draft.run.startswith(hold.run + INSIDE)
+    return ours and draft.kind in (Kind.COMMIT, Kind.SEAL)
+
+
+def _ends(draft: Draft, hold: Hold) -> bool:
+    return draft.kind is Kind.SEAL and draft.run == hold.run
 
 
 def _refused(draft: Draft, refusal: SessionHeld | LeaseLost) -> Draft:

@@ -17,6 +17,8 @@ def outputs_of(step: Step, output: Any) -> Sequence[Contract]:
     """Return what a body returned as the values to commit. Raises `ContractViolation`."""
     wires = step.wires
     side = f"step {step.name!r} returned an output that"
+    if wires.some_outputs and isinstance(output, list):
+        return output
     if output is None and (wires.maybe_none or not wires.outputs):
         return ()
     if wires.all_outputs and len(wires.outputs) > 1:

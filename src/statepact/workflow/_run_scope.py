@@ -43,6 +43,12 @@ class RunScope:
         """Return what the run can see now."""
         return Snapshot(self.log.log, self.run)
 
+    async def values(self, contract: type[C]) -> list[C]:
+        """Return what the run has committed of a kind, in the order of the commits."""
+        cells = self.snapshot().cells(contract.contract_name)
+        await self.log.fetch(cells)
+        return [value_of(cell, contract) for cell in cells]
+
     def offer(self, cell: Cell, stored: bytes, value: Contract) -> None:
         """Keep what was committed for its first reader, who then need not decode it.
 

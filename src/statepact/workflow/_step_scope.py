@@ -20,7 +20,7 @@ from statepact.errors import (
     StepFailed,
     StepIdReused,
 )
-from statepact.ledger import REQUEST_STEP, Cell, Entry
+from statepact.ledger import Cell, Entry
 from statepact.ledger._blocks import Parts, take_apart
 from statepact.ledger._codec import encode_clean
 from statepact.ledger._described import describe
@@ -57,6 +57,11 @@ class StepScope:
         self._digest = b"\x00" * 16
         self._usage = Usage(estimated=False)
         self._own_prompts: list[str] = []
+
+    @property
+    def writer(self) -> str:
+        """Step, and branch where there is one."""
+        return f"{self.name}/{self.branch}" if self.branch else self.name
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -159,7 +164,7 @@ class StepScope:
         await self._show_baton()
         return prompt_of(
             self.request,
-            [item for item in (*self._pinned, *self._items) if item.cell.step != REQUEST_STEP],
+            [item for item in (*self._pinned, *self._items) if not item.cell.is_request],
             instruction,
             fields=fields,
             budget=budget or self.run.budget,
@@ -178,11 +183,11 @@ class StepScope:
     @property
     def request(self) -> str:
         """What the run was asked, without sensitive facts unless this step declares the contract."""
-        declared = any(item.cell.step == REQUEST_STEP and item.declared for item in self._items)
+        declared = any(item.cell.is_request and item.declared for item in self._items)
         return self.run.request if declared else self.run.open_request
 
     def _show(self, item: Item) -> None:
-        if item.cell.step == REQUEST_STEP:
+        if item.cell.is_request:
             item.text = neutral(self.request)
         else:
             show(item)

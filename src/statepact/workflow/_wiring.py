@@ -68,6 +68,8 @@ class Wires:
     """True if the step may return `None` instead."""
     each: EachInput | None = None
     """What the step runs over, `None` if it runs once."""
+    some_outputs: bool = False
+    """True if the step returns a list of any of the outputs, each as often as it likes."""
 
 
 def wires_of(name: str, body: Body, names: Mapping[str, Any]) -> Wires:

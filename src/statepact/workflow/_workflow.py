@@ -75,8 +75,9 @@ class Workflow:
         self.takes = takes
         """The contract that a run is asked with; `Request` for words."""
         self._results = results
-        self._budget = budget
-        self._defined: dict[str, tuple[Body, StepRules, _Locals | None]] = {}
+        self.budget = budget
+        self._defined: dict[str, tuple[Body | Workflow, StepRules, _Locals | None]] = {}
+        self._checking = False
         self._wiring: Wiring | None = None
         self._memory: Store | None = None
 
@@ -84,6 +85,9 @@ class Workflow:
 
     @overload
     def step(self, body: F, /) -> F: ...
+
+    @overload
+    def step(self, body: Workflow, /, *, name: str | None = None, fallback: Fallback | None = None) -> Workflow: ...
 
     @overload
     def step(
@@ -112,6 +116,9 @@ class Workflow:
     ) -> Any:
         """Add a function as a step. It stays an ordinary function that you can call and test.
 
+        Another workflow may be a step, too: `after_sales.step(refunds)`. It reads what it takes, writes
+        what it results in, has cells of its own, and inherits the request, pinned facts and limits.
+
         `name` is the step's name in the log, by default the function's. `timeout` (seconds) bounds
         one attempt, `retries` is how many more follow a failed one, `fallback` is what is committed
         when all have failed: a value, or a function with the step's parameters (not the context).
@@ -129,7 +136,8 @@ class Workflow:
         return lambda function: self._add(function, name, rules, frame)
 
     def _add(self, body: F, name: str | None, rules: StepRules, frame: FrameType) -> F:
-        name = check_name(name or str(getattr(body, "__name__", "")), what="step")
+        own_name = body.name if isinstance(body, Workflow) else str(getattr(body, "__name__", ""))
+        name = check_name(name or own_name, what="step")
         if name == REQUEST_STEP:
             raise SetupError(f"a step cannot be called {name!r}: that name commits what the run was asked")
         if name in self._defined:
@@ -149,12 +157,15 @@ class Workflow:
         arrive. Warns with `UnclaimedFacts` about facts that nobody will read.
         """
         from statepact.workflow._reach import UnclaimedFacts, wiring
-        from statepact.workflow._wiring import wires_of
 
         if self._wiring is None:
-            steps = []
-            for name, (body, rules, local) in self._defined.items():
-                steps.append(Step(name, body, wires_of(name, body, local.names if local else {}), rules))
+            if self._checking:
+                raise SetupError(f"workflow {self.name!r} is a step of itself", hint="let another workflow repeat it")
+            self._checking = True
+            try:
+                steps = [self._step(name, *defined) for name, defined in self._defined.items()]
+            finally:
+                self._checking = False
             graph = wiring(self.name, steps, request=self.takes, results=self._results)
             self._defined = {name: (body, rules, None) for name, (body, rules, _) in self._defined.items()}
             self._wiring = graph
@@ -167,6 +178,15 @@ class Workflow:
                     stacklevel=_levels_to_caller(),
                 )
         return self._wiring
+
+    def _step(self, name: str, body: Body | Workflow, rules: StepRules, local: _Locals | None) -> Step:
+        if isinstance(body, Workflow):
+            from statepact.workflow._sub_workflow import sub_step
+
+            return sub_step(name, body, rules)
+        from statepact.workflow._wiring import wires_of
+
+        return Step(name, body, wires_of(name, body, local.names if local else {}), rules)
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -280,7 +300,7 @@ class Workflow:
                 request=request,
                 model=as_model(ask),
                 clock=clock,
-                budget=self._budget,
+                budget=self.budget,
                 must_exist=must_exist,
                 settled=settled,
                 turn=TurnRules(lease, patience) if lasting and lease is not None else None,
