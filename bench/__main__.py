@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from bench import _growth, _scenarios, _startup
+from bench import _growth, _pins, _scenarios, _startup
 from bench._report import Report
 from bench._scenarios import Plan
 
@@ -22,6 +22,7 @@ _SCENARIOS = {
     "sessions": _scenarios.many_sessions,
     "stored": _growth.stored,
     "length": _growth.length,
+    "pins": _pins.pins,
     "start": lambda report, plan: _startup.startup(report, plan.rounds + 2),
 }
 

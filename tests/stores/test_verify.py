@@ -17,7 +17,7 @@ from statepact.ledger._header import Header, Kind, Names, Reached, Read, decode_
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._verify import Verdict, verify_entries
 from statepact.stores import MemoryStore, SqliteStore, Store
-from statepact.stores._open_log import OpenLog
+from statepact.stores._open_log import OpenLog, Pinned
 from statepact.stores._verify import PORTION, verify
 from statepact.testing import FakeClock
 from statepact.testing._sentences import remark, said
@@ -338,3 +338,12 @@ def test_seal_kind_is_what_closes_a_run(sound: Stored) -> None:
     assert [header.kind for header in sound.headers()] == [Kind.COMMIT] * 2 + [Kind.ATTEMPT] + [Kind.COMMIT] * 3 + [
         Kind.SEAL
     ]
+
+
+async def test_pinned_facts_of_a_later_revision_are_remarked_upon() -> None:
+    """A step cannot have been given what was committed after it."""
+    store = MemoryStore()
+    log = await write(store, seal=False)
+    await log.append(replace(said("early"), pinned=Pinned(as_of=log.log.revision + 1)))
+
+    assert faulty((await stored(store)).check()) == [7]

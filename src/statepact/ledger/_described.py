@@ -11,7 +11,7 @@ line, as the name under which its cells are stored:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 from statepact.contracts._contract import Contract
@@ -38,6 +38,14 @@ class ContractRecord:
     name: str
     version: str
     fields: tuple[FieldRecord, ...]
+    pinned_mask: int = field(init=False, compare=False)
+    """Bit i is set if field i is pinned."""
+    limit_mask: int = field(init=False, compare=False)
+    """Bit i is set if field i is a limit."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pinned_mask", sum(one.pinned << i for i, one in enumerate(self.fields)))
+        object.__setattr__(self, "limit_mask", sum(one.limit << i for i, one in enumerate(self.fields)))
 
     @property
     def label(self) -> str:
@@ -47,7 +55,7 @@ class ContractRecord:
     @property
     def pinned(self) -> tuple[FieldRecord, ...]:
         """The fields that every later step gets."""
-        return tuple(field for field in self.fields if field.pinned)
+        return tuple(one for one in self.fields if one.pinned)
 
 
 @cache

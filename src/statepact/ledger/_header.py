@@ -99,8 +99,10 @@ class Header:
     cells: tuple[CellSize, ...] = ()
     reads: tuple[Read, ...] = ()
     pinned_as_of: int = 0
-    """If not 0: all pinned facts that the run had at this revision, and that no read names, were
-    sent, except for the oldest `pinned_cut` that are no limits."""
+    """If not 0: all pinned facts that the run had at this revision, and that no read names, reached
+    the step as `pinned_reached` says."""
+    pinned_reached: Reached = Reached.SENT
+    """`SENT`: except for the oldest `pinned_cut` that are no limits. `PARTLY`: none of them. `UNKNOWN`."""
     pinned_cut: int = 0
     keyed: bool = False
     """Whether the entry has a tag."""
@@ -178,7 +180,7 @@ def encode_body(header: Header, names: Names) -> bytes:
             numbers.append(read.mask)
     numbers.append(header.pinned_as_of)
     if header.pinned_as_of:
-        numbers.append(header.pinned_cut)
+        numbers.append(header.pinned_cut << 2 | header.pinned_reached)
     numbers.append(len(names) - known)
     out = bytearray((header.kind | header.keyed * _KEYED,))
     out += header.input_digest
@@ -241,7 +243,7 @@ def decode_header(stored: bytes, names: Names) -> Header:
         cells = [_numbered_cell(numbers) for _ in range(next(numbers))]
         reads = [_read(numbers) for _ in range(next(numbers))]
         pinned_as_of = next(numbers)
-        pinned_cut = next(numbers) if pinned_as_of else 0
+        pinned = next(numbers) if pinned_as_of else int(Reached.SENT)
         for _ in range(next(numbers)):
             names.add(numbers.text(next(numbers)))
         return Header(
@@ -255,7 +257,8 @@ def decode_header(stored: bytes, names: Names) -> Header:
             cells=tuple(replace(cell, contract=names.name(contract)) for contract, cell in cells),
             reads=tuple(reads),
             pinned_as_of=pinned_as_of,
-            pinned_cut=pinned_cut,
+            pinned_reached=Reached(pinned & 3),
+            pinned_cut=pinned >> 2,
             keyed=keyed,
             digest=digest,
             tag=tag,

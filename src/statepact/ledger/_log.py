@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -70,7 +71,8 @@ class RunLog:
     """Effects that have begun and are neither committed nor known to have failed, by (step, branch)."""
     by_contract: dict[str, list[Cell]] = field(default_factory=dict)
     pinned: list[Cell] = field(default_factory=list)
-    """Cells that hold pinned facts: every step looks for them, and a long run has few."""
+    """Cells that hold pinned facts, in the order of the log. It grows at its end only: `SessionLog.add`
+    would also be the place that hands the pinned facts of a run to the runs inside it."""
 
     @property
     def seal(self) -> Entry | None:
@@ -130,12 +132,21 @@ class SessionLog:
                     run.pinned.append(cell)
         return entry
 
+    def pinned(self, run: str, revision: int, *, start: int = 0) -> list[Cell]:
+        """Return the cells with pinned facts that a run had at a revision, from number `start` on."""
+        found = self.runs.get(run)
+        return found.pinned[start : bisect_right(found.pinned, revision, key=_revision_of)] if found else []
+
     def cell(self, revision: int, number: int) -> Cell:
         """Return a cell by its place; raises `CorruptState` if the log has no such cell."""
         try:
             return self.entries[revision - 1].cells[number]
         except IndexError:
             raise CorruptState(f"cell {number} of revision {revision} is not in the log") from None
+
+
+def _revision_of(cell: Cell) -> int:
+    return cell.revision
 
 
 def _cells(revision: int, header: Header) -> Iterator[Cell]:
@@ -175,10 +186,7 @@ class Snapshot:
 
     def pinned(self) -> list[Cell]:
         """Return the cells of this run that hold pinned facts, in the order of their commits."""
-        run = self._log.runs.get(self.run)
-        if run is None:
-            return []
-        return [cell for cell in run.pinned if cell.revision <= self.revision]
+        return self._log.pinned(self.run, self.revision)
 
     def commit(self, step: str, branch: str = "") -> Entry | None:
         """Return what a step has committed in this run, if it has."""

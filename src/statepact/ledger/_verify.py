@@ -186,6 +186,8 @@ class LogCheck:
         for read in header.reads:
             if not 1 <= read.revision < revision or read.cell >= self._cells[read.revision - 1]:
                 yield f"it has read cell {read.cell} of revision {read.revision}, which was not there"
+        if header.pinned_as_of >= revision:
+            yield f"it was given the pinned facts of revision {header.pinned_as_of}, which was not there"
         if header.kind is Kind.SEAL:
             yield from self._seal(extra)
 

@@ -11,8 +11,10 @@ from pydantic_core import from_json
 
 from statepact.errors import CorruptState, UnknownRun
 from statepact.ledger._blocks import addresses_in, put_together
+from statepact.ledger._header import Read
 from statepact.ledger._key import SessionKey
 from statepact.ledger._log import Cell, Entry, SessionLog
+from statepact.ledger._pinned import reads_of
 from statepact.ledger._view import CellView, EntryView, ReadView, RunView
 from statepact.stores._base import Store
 
@@ -99,6 +101,7 @@ class LogReader:
 
     async def _views(self, entries: Sequence[Entry]) -> AsyncIterator[EntryView]:
         cells: dict[tuple[int, int], CellView] = {}
+        views: dict[Read, ReadView] = {}
         for start in range(0, len(entries), VIEWED_AT_ONCE):
             some = entries[start : start + VIEWED_AT_ONCE]
             payloads = await self._payloads(some)
@@ -106,7 +109,8 @@ class LogReader:
                 for cell in entry.cells:
                     cells[cell.revision, cell.number] = _cell_view(cell)
             for entry in some:
-                yield _entry_view(entry, cells, payloads.get(entry.revision))
+                reads = self._read_views(entry, cells, views)
+                yield _entry_view(entry, cells, reads, payloads.get(entry.revision))
 
     async def record(self, entry: Entry) -> Mapping[str, Any]:
         """Return what an entry says beside its values: reason, usage, marks."""
@@ -114,6 +118,19 @@ class LogReader:
             payload = (await self.store.payloads(self.key, [entry.revision])).get(entry.revision)
             entry.extra = _extra(entry, payload)
         return _record(entry, entry.extra)
+
+    def _read_views(
+        self, entry: Entry, cells: Mapping[tuple[int, int], CellView], views: dict[Read, ReadView]
+    ) -> tuple[ReadView, ...]:
+        """Return what a step was given. Pinned facts are in most steps of a run, so their views are shared."""
+        found = []
+        for read in reads_of(self.log, entry):
+            view = views.get(read)
+            if view is None and (cell := cells.get((read.revision, read.cell))) is not None:
+                view = views[read] = ReadView(cell, read.reached, read.mask, read.declared)
+            if view is not None:
+                found.append(view)
+        return tuple(found)
 
     async def _payloads(self, entries: Sequence[Entry]) -> Mapping[int, bytes]:
         await self.fetch(cell for entry in entries for cell in entry.cells)
@@ -152,7 +169,9 @@ def _cell_view(cell: Cell) -> CellView:
     return CellView(cell.revision, cell.number, cell.step, cell.branch, cell.contract, values)
 
 
-def _entry_view(entry: Entry, cells: Mapping[tuple[int, int], CellView], payload: bytes | None) -> EntryView:
+def _entry_view(
+    entry: Entry, cells: Mapping[tuple[int, int], CellView], reads: tuple[ReadView, ...], payload: bytes | None
+) -> EntryView:
     header = entry.header
     extra = _record(entry, entry.extra if entry.extra is not None else _extra(entry, payload))
     return EntryView(
@@ -162,11 +181,7 @@ def _entry_view(entry: Entry, cells: Mapping[tuple[int, int], CellView], payload
         header.step,
         header.branch,
         tuple(cells[cell.revision, cell.number] for cell in entry.cells),
-        tuple(
-            ReadView(cells[read.revision, read.cell], read.reached, read.mask, read.declared)
-            for read in header.reads
-            if (read.revision, read.cell) in cells
-        ),
+        reads,
         extra,
         header.run,
     )

@@ -31,11 +31,22 @@ from statepact.errors import (
 )
 from statepact.ledger._blocks import Parts
 from statepact.ledger._digest import entry_digest, leaf_digest, new_salt
-from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Read, encode_body
+from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Reached, Read, encode_body
 from statepact.ledger._key import REQUEST_STEP, SessionKey
 from statepact.ledger._log import Entry
 from statepact.stores._base import Hold, NewEntry, Store
 from statepact.stores._log_reader import LogReader
+
+
+class Pinned(NamedTuple):
+    """How the pinned facts that no read names reached a step; see `Header`."""
+
+    as_of: int = 0
+    reached: Reached = Reached.SENT
+    cut: int = 0
+
+
+NO_PINNED = Pinned()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +62,7 @@ class Draft:
     documents: Sequence[tuple[str, Parts]] = ()
     """Contract (as `describe` puts it) and bytes of each cell."""
     reads: tuple[Read, ...] = ()
+    pinned: Pinned = NO_PINNED
     extra: bytes = b""
     """JSON object with what has no place in the header: reason, usage, marks. Empty for none."""
 
@@ -286,6 +298,9 @@ class OpenLog(LogReader):
             input_digest=draft.input_digest,
             cells=tuple([CellSize(contract, len(parts.stored)) for contract, parts in draft.documents]),
             reads=draft.reads,
+            pinned_as_of=draft.pinned.as_of,
+            pinned_reached=draft.pinned.reached,
+            pinned_cut=draft.pinned.cut,
         )
         body = encode_body(header, self._names)
         header.digest = entry_digest(body, leaves)

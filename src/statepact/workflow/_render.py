@@ -40,7 +40,6 @@ class Item:
     """One value of the baton."""
 
     cell: Cell
-    declared: bool
     fields: tuple[str, ...] = ()
     """The pinned fields that came along; empty means all fields."""
     limit: bool = False
@@ -48,10 +47,19 @@ class Item:
     """The cell's document, held here because an open log lets go of it when memory is short."""
     text: str = ""
     """Its JSON as rendered."""
+    tokens: int = -1
+    """Estimated tokens of `text`, -1 as long as nobody asked."""
     mask: int = 0
     """Bit i is set once field i of the contract was seen in what a model was sent."""
     whole: bool = False
     """True once all of `text` was seen in what a model was sent."""
+
+    @property
+    def seen(self) -> int:
+        """A bit for each field that reached a model, of those that came along."""
+        if not self.whole:
+            return self.mask
+        return sum(1 << at for at, field in enumerate(self.cell.contract.fields) if field.name in self.fields)
 
     def line(self) -> str:
         """One line of the state block."""
@@ -75,6 +83,7 @@ def neutral(text: str) -> str:
 
 def prompt_of(
     request: str,
+    pinned: str,
     items: Iterable[Item],
     instruction: str,
     *,
@@ -83,11 +92,16 @@ def prompt_of(
     step: str,
     cut: int = 0,
 ) -> Prompt:
-    """Return the prompt of a step; raises `ContextTooLarge` if it does not fit `budget` tokens."""
+    """Return the prompt of a step; raises `ContextTooLarge` if it does not fit `budget` tokens.
+
+    `pinned` are the lines of pinned facts, `cut` says how many more there are.
+    """
     names = ", ".join(fields)
     lines = [_OPEN]
     if request:
         lines += _request_lines(neutral(request))
+    if pinned:
+        lines.append(pinned)
     lines += [item.line() for item in items]
     if cut:
         lines.append(f"(not shown, for want of room: {cut} more pinned {'value' if cut == 1 else 'values'})")
@@ -110,24 +124,10 @@ def _request_lines(request: str) -> list[str]:
     return [f"{_REQUEST_OPEN} (from the user)", request, _REQUEST_CLOSE]
 
 
-def within_pinned_budget(items: list[Item], budget: int = PINNED_BUDGET) -> list[Item]:
-    """Return the undeclared pinned items that fit, newest first kept, in their old order."""
-    kept: list[Item] = []
-    left = budget
-    for item in reversed(items):
-        if not item.limit:
-            left -= estimate_tokens(item.text)
-            if left < 0:
-                continue
-        kept.append(item)
-    kept.reverse()
-    return kept
-
-
 def mark_sent(items: Iterable[Item], sent: str) -> None:
     """Note which facts stand in the text that a model was really sent."""
     for item in items:
-        if item.whole or _holds(sent, item.text):
+        if item.whole or holds(sent, item.text):
             item.whole = True
             continue
         for number, fragments in _fragments(item):
@@ -135,7 +135,7 @@ def mark_sent(items: Iterable[Item], sent: str) -> None:
                 item.mask |= 1 << number
 
 
-def _holds(sent: str, text: str) -> bool:
+def holds(sent: str, text: str) -> bool:
     """Whether a text stands in what was sent."""
     # Python prepares a long search by a walk over all of `text`; mostly its beginning leads there.
     at = sent.find(text[:_BEGINNING])

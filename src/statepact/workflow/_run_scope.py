@@ -17,6 +17,7 @@ from statepact.ledger._plan import plan_of
 from statepact.models._base import Usage
 from statepact.stores._open_log import Draft, OpenLog
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
+from statepact.workflow._pinned import PinnedFacts
 
 C = TypeVar("C", bound=Contract)
 
@@ -37,6 +38,7 @@ class RunScope:
         self.open_request = ""
         """The same without sensitive facts, for steps that do not declare the request's contract."""
         self.usage = Usage(estimated=False)
+        self.pinned = PinnedFacts(log, run)
         self._untaken: dict[Cell, Contract] = {}
 
     def snapshot(self) -> Snapshot:

@@ -7,7 +7,6 @@ scripts that keep their own control flow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
@@ -27,9 +26,10 @@ from statepact.ledger._described import describe
 from statepact.ledger._digest import input_digest, leaf_digest
 from statepact.ledger._header import Reached, Read
 from statepact.models._base import Prompt, Reply, Usage
-from statepact.stores._open_log import Draft
+from statepact.stores._open_log import NO_PINNED, Draft
 from statepact.workflow._fan_out import Awaited, Gathered
-from statepact.workflow._render import Item, mark_sent, neutral, prompt_of, show, within_pinned_budget
+from statepact.workflow._pinned import Shown
+from statepact.workflow._render import Item, mark_sent, neutral, prompt_of, show
 from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._wiring import Input, Wanted
 
@@ -52,7 +52,8 @@ class StepScope:
         self.awaited: Mapping[type[Contract], Awaited] = {}
         """For each contract that the step gathers, whom it waited for."""
         self._items: list[Item] = []
-        self._pinned: list[Item] = []
+        self._pinned: Shown | None = None
+        self._revision = 0
         self._cells: dict[type[Contract], list[Cell]] = {}
         self._digest = b"\x00" * 16
         self._usage = Usage(estimated=False)
@@ -63,6 +64,7 @@ class StepScope:
     async def load(self) -> None:
         """Read the declared inputs. Raises `MissingInput`, `ConflictingValues`, `VersionMismatch`."""
         snapshot = self.run.snapshot()
+        self._revision = snapshot.revision
         chosen: list[Cell] = []
         for wire in self.inputs:
             cells = snapshot.cells(wire.contract.contract_name)
@@ -83,7 +85,7 @@ class StepScope:
                 f"step {self.name!r} did not run: {', '.join(missing)} has no committed value in this run",
                 hint="the step that returns it must have committed first",
             )
-        self._items = [Item(cell, declared=True, document=cell.document or b"") for cell in chosen]
+        self._items = [Item(cell, document=cell.document or b"") for cell in chosen]
         self._digest = input_digest(self.run.run, self.name, self.branch, self._digested(chosen))
         for contract, awaited in self.awaited.items():
             came = len(awaited.names) - len(awaited.missing)
@@ -156,29 +158,35 @@ class StepScope:
 
     async def prompt(self, instruction: str, fields: Iterable[str] = (), *, budget: int | None = None) -> Prompt:
         """Return the baton and the instruction as a prompt. Raises `ContextTooLarge`."""
-        await self._show_baton()
+        pinned = await self._show_baton()
         return prompt_of(
             self.request,
-            [item for item in (*self._pinned, *self._items) if item.cell.step != REQUEST_STEP],
+            pinned.text,
+            [item for item in self._items if item.cell.step != REQUEST_STEP],
             instruction,
             fields=fields,
             budget=budget or self.run.budget,
             step=self.name,
-            cut=len(self._cut),
+            cut=pinned.cut,
         )
 
-    async def _show_baton(self) -> None:
-        if self.asked:
-            return
-        await self._load_pinned()
-        for item in self._items:
-            self._show(item)
-        self.asked = True
+    async def _show_baton(self) -> Shown:
+        if self._pinned is None:
+            # From the snapshot of the inputs: what others commit meanwhile is for later steps.
+            declared = [wire.contract.contract_name for wire in self.inputs]
+            self._pinned = await self.run.pinned.shown(self._revision, declared, self.request)
+            if self._pinned.cut:
+                total = self._pinned.total
+                self.extra["pinned_shown"] = [total - self._pinned.cut, total]
+            for item in self._items:
+                self._show(item)
+            self.asked = True
+        return self._pinned
 
     @property
     def request(self) -> str:
         """What the run was asked, without sensitive facts unless this step declares the contract."""
-        declared = any(item.cell.step == REQUEST_STEP and item.declared for item in self._items)
+        declared = any(item.cell.step == REQUEST_STEP for item in self._items)
         return self.run.request if declared else self.run.open_request
 
     def _show(self, item: Item) -> None:
@@ -186,30 +194,6 @@ class StepScope:
             item.text = neutral(self.request)
         else:
             show(item)
-
-    async def _load_pinned(self) -> None:
-        """Collect the pinned facts of the run that this step did not declare."""
-        declared = {wire.contract.contract_name for wire in self.inputs}
-        items: list[Item] = []
-        for cell in self.run.snapshot().pinned():
-            if cell.contract.name in declared:
-                continue
-            limits = tuple(field.name for field in cell.contract.fields if field.limit)
-            others = tuple(field.name for field in cell.contract.pinned if not field.limit)
-            items += [Item(cell, False, limits, limit=True)] if limits else []
-            items += [Item(cell, False, others)] if others else []
-        if not items:
-            return
-        await self.run.log.fetch(item.cell for item in items)
-        for item in items:
-            item.document = item.cell.document or b""
-            self._show(item)
-        items.sort(key=lambda item: not item.limit)
-        self._pinned = within_pinned_budget(items)
-        if len(self._pinned) < len(items):
-            self.extra["pinned_shown"] = [len(self._pinned), len(items)]
-            shown = {id(item) for item in self._pinned}
-            self._cut = [item for item in items if id(item) not in shown]
 
     async def _look_through_own_prompts(self) -> None:
         if not self._own_prompts:
@@ -219,15 +203,13 @@ class StepScope:
             self.sent(text)
         self._own_prompts.clear()
 
-    _cut: Sequence[Item] = ()
-
     def sent(self, text: str) -> None:
         """Note what a model was really sent: delivery is measured on it."""
-        if not self.asked:
+        if self._pinned is None:
             # A prompt of the caller's own: it is looked through once the baton is known.
             self._own_prompts.append(text)
             return
-        mark_sent(self._pinned, text)
+        self._pinned.sent(text)
         mark_sent(self._items, text)
         self.used = True
 
@@ -275,6 +257,7 @@ class StepScope:
             await self._check_links(checked, links)
         if links:
             self.extra["links"] = links
+        pinned, exceptions = self._pinned.reads(known=self.used) if self._pinned else (NO_PINNED, ())
         draft = Draft(
             at=self.run.clock.now(),
             run=self.run.run,
@@ -282,7 +265,8 @@ class StepScope:
             branch=self.branch,
             input_digest=self._digest,
             documents=documents,
-            reads=tuple(self._reads()),
+            reads=(*map(self._read, self._items), *exceptions),
+            pinned=pinned,
             extra=self._extra(),
         )
         entry = await self.run.log.append(draft)
@@ -297,32 +281,15 @@ class StepScope:
         kept = {key: value for key, value in self.extra.items() if value not in (None, "", [], {})}
         return orjson.dumps(kept) if kept else b""
 
-    def _reads(self) -> Iterable[Read]:
-        for item in self._items:
-            yield self._read(item, declared=True)
-        if self.asked:
-            # Limits and other pinned facts of one cell are two lines of the baton and one read.
-            reads: dict[tuple[int, int], Read] = {}
-            for item in (*self._pinned, *self._cut):
-                read = self._read(item, declared=False)
-                other = reads.get((read.revision, read.cell))
-                reads[read.revision, read.cell] = read if other is None else replace(read, mask=read.mask | other.mask)
-            yield from reads.values()
-
-    def _read(self, item: Item, *, declared: bool) -> Read:
+    def _read(self, item: Item) -> Read:
         cell = item.cell
         if not self.asked:
-            reached = Reached.ARGUMENT if self.used else Reached.UNKNOWN
-            return Read(cell.revision, cell.number, reached, 0, declared)
+            return Read(cell.revision, cell.number, Reached.ARGUMENT if self.used else Reached.UNKNOWN)
         if not self.used:
-            return Read(cell.revision, cell.number, Reached.UNKNOWN, 0, declared)
-        if item.whole and not item.fields:
-            return Read(cell.revision, cell.number, Reached.SENT, 0, declared)
-        mask = item.mask
+            return Read(cell.revision, cell.number)
         if item.whole:
-            for number, field in enumerate(cell.contract.fields):
-                mask |= (field.name in item.fields) << number
-        return Read(cell.revision, cell.number, Reached.PARTLY, mask, declared)
+            return Read(cell.revision, cell.number, Reached.SENT)
+        return Read(cell.revision, cell.number, Reached.PARTLY, item.mask)
 
     async def _check_links(self, value: Contract, links: dict[str, bool]) -> None:
         """Compare linked fields with the facts they answer, as far as the run has them."""

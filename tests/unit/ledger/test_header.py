@@ -41,9 +41,9 @@ headers = st.builds(
 )
 
 
-def with_pins(header: Header, cut: int) -> Header:
+def with_pins(header: Header, cut: int, reached: Reached) -> Header:
     """Return the header as one of a step that was shown pinned facts, if it says so."""
-    return replace(header, pinned_cut=cut if header.pinned_as_of else 0)
+    return replace(header, pinned_cut=cut, pinned_reached=reached) if header.pinned_as_of else header
 
 
 def with_tag(header: Header, tag: bytes) -> Header:
@@ -52,7 +52,7 @@ def with_tag(header: Header, tag: bytes) -> Header:
 
 
 tags = st.one_of(st.just(b""), st.binary(min_size=TAG_SIZE, max_size=TAG_SIZE))
-headers = st.builds(with_tag, st.builds(with_pins, headers, sizes), tags)
+headers = st.builds(with_tag, st.builds(with_pins, headers, sizes, st.sampled_from(Reached)), tags)
 
 
 @given(st.lists(headers, max_size=6))
