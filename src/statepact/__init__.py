@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statepact.__about__ import __version__
 
 if TYPE_CHECKING:
-    from statepact.contracts import Answers, Contract, Limit, Pinned, Sensitive
+    from statepact.contracts import Answers, Contract, Limit, Pinned, Sensitive, Upgrade
     from statepact.errors import StatepactError
     from statepact.loss import LossReport
     from statepact.stores import MemoryStore, SqliteStore, Store, open_store
@@ -46,6 +46,7 @@ _HOMES = {
     "StatepactError": "errors",
     "Store": "stores",
     "UnclaimedFacts": "workflow",
+    "Upgrade": "contracts",
     "Workflow": "workflow",
     "open_session": "workflow",
     "open_store": "stores",
@@ -70,6 +71,7 @@ __all__ = [
     "StatepactError",
     "Store",
     "UnclaimedFacts",
+    "Upgrade",
     "Workflow",
     "__version__",
     "open_session",

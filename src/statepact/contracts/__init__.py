@@ -9,22 +9,27 @@ if TYPE_CHECKING:
     from statepact.contracts._contract import Contract, label
     from statepact.contracts._fields import FactField, fact_fields, linked_fields, pinned_fields
     from statepact.contracts._marks import Answers, Limit, Pinned, Sensitive
+    from statepact.contracts._old import OldValue, read_old
     from statepact.contracts._text import ReadText, read_text
+    from statepact.contracts._upgrade import Upgrade
 
 _HOMES = {
     "Answers": "_marks",
     "Contract": "_contract",
     "FactField": "_fields",
     "Limit": "_marks",
+    "OldValue": "_old",
     "Pinned": "_marks",
     "ReadText": "_text",
     "Sensitive": "_marks",
+    "Upgrade": "_upgrade",
     "check_version": "_check",
     "fact_fields": "_fields",
     "is_contract": "_check",
     "label": "_contract",
     "linked_fields": "_fields",
     "pinned_fields": "_fields",
+    "read_old": "_old",
     "read_text": "_text",
     "validate": "_check",
     "validate_json": "_check",
@@ -35,15 +40,18 @@ __all__ = [
     "Contract",
     "FactField",
     "Limit",
+    "OldValue",
     "Pinned",
     "ReadText",
     "Sensitive",
+    "Upgrade",
     "check_version",
     "fact_fields",
     "is_contract",
     "label",
     "linked_fields",
     "pinned_fields",
+    "read_old",
     "read_text",
     "validate",
     "validate_json",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -13,7 +12,8 @@ from pydantic_core.core_schema import ErrorType
 
 from statepact.contracts._contract import Contract, label
 from statepact.contracts._fields import fact_fields
-from statepact.errors import ContractViolation, VersionMismatch, Violation
+from statepact.contracts._upgrade import path_of
+from statepact.errors import ContractViolation, Violation
 
 C = TypeVar("C", bound=Contract)
 
@@ -93,21 +93,8 @@ def _likely_typo(missing: ErrorDetails, unknown: list[ErrorDetails]) -> str:
 
 
 def check_version(contract: type[Contract], written: str) -> None:
-    """Raise `VersionMismatch` unless `contract` can read what was written as version `written`."""
-    major, minor = _numbers(contract.contract_version)
-    written_major, written_minor = _numbers(written)
-    if written_major == major and written_minor >= minor:
-        return
-    raise VersionMismatch(
-        f"{contract.contract_name} {written} is stored, but the code reads {contract.contract_version}",
-        hint="a reader needs the same major and the same or a newer minor version in what it reads",
-    )
-
-
-@lru_cache(maxsize=1024)
-def _numbers(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")
-    return int(major), int(minor)
+    """Raise `VersionMismatch` unless `contract` can read, or upgrade, what was written as version `written`."""
+    path_of(contract, written)
 
 
 def is_contract(annotation: object) -> typing.TypeGuard[type[Contract]]:

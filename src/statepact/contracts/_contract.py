@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from statepact.contracts._upgrade import Upgrade, checked_upgrades
 from statepact.errors import SetupError
 
 _VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})")
@@ -29,6 +31,8 @@ class Contract(BaseModel):
     `major.minor`, "1.0" by default. A reader accepts what was written under the same major version
     and the same or a newer minor one.
 
+    `upgrades` lead from older versions to this one; see `Upgrade`.
+
     `name` is what is stored and shown, by default the name of the class; give it when you rename
     a class whose values are already stored.
     """
@@ -49,8 +53,11 @@ class Contract(BaseModel):
 
     contract_name: ClassVar[str] = "Contract"
     contract_version: ClassVar[str] = "1.0"
+    contract_upgrades: ClassVar[tuple[Upgrade, ...]] = ()
 
-    def __init_subclass__(cls, *, version: str = "1.0", name: str | None = None, **kwargs: Any) -> None:
+    def __init_subclass__(
+        cls, *, version: str = "1.0", name: str | None = None, upgrades: Iterable[Upgrade] = (), **kwargs: Any
+    ) -> None:
         super().__init_subclass__(**kwargs)
         if not _VERSION.fullmatch(version):
             raise SetupError(
@@ -64,6 +71,7 @@ class Contract(BaseModel):
             )
         cls.contract_version = version
         cls.contract_name = name or cls.__name__
+        cls.contract_upgrades = checked_upgrades(cls.__name__, upgrades)
 
 
 def label(contract: type[Contract]) -> str:

@@ -23,6 +23,7 @@ from pydantic_core import from_json
 from statepact.contracts._check import violation
 from statepact.contracts._clean import MAX_DEPTH, clean_value, dotted
 from statepact.contracts._contract import Contract, label
+from statepact.contracts._upgrade import path_of, reads_as_it_is
 from statepact.errors import CorruptState, NotExact, StatepactError, TooLarge
 from statepact.ledger._containers import read_python
 from statepact.ledger._nodes import Node, finished
@@ -82,6 +83,30 @@ def decode(contract: type[C], data: bytes, *, max_bytes: int = MAX_BYTES) -> C:
     what this codec writes, `TooLarge` before anything is parsed.
     """
     return _decode(contract, data, max_bytes)[0]
+
+
+def decode_written(contract: type[C], data: bytes, *, written: str) -> C:
+    """Decode what was written under another version of `contract`, through its upgrades.
+
+    Raises what `decode` does, and `VersionMismatch` if no upgrades lead from `written`.
+    """
+    if reads_as_it_is(contract, written):
+        return decode(contract, data)
+    return decode(contract, upgraded(contract, data, written=written))
+
+
+def upgraded(contract: type[Contract], data: bytes, *, written: str) -> bytes:
+    """Return the bytes of a value as the upgrades of `contract` make it; what is stored is not touched."""
+    steps = path_of(contract, written)
+    if not steps:
+        return data
+    try:
+        fields = from_json(data)
+    except ValueError:
+        raise _corrupt(contract, "it is not JSON as this library writes it") from None
+    for upgrade in steps:
+        fields = upgrade(fields)
+    return orjson.dumps(finished(fields), option=orjson.OPT_SORT_KEYS)
 
 
 def decode_with_rest(contract: type[C], data: bytes, *, max_bytes: int = MAX_BYTES) -> Decoded[C]:

@@ -10,7 +10,7 @@ import orjson
 
 from statepact.contracts import Contract
 from statepact.ledger import Cell, Snapshot, check_name
-from statepact.ledger._codec import decode
+from statepact.ledger._codec import decode, decode_written
 from statepact.ledger._header import Kind
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._plan import plan_of
@@ -63,7 +63,10 @@ class RunScope:
             del self._untaken[next(iter(self._untaken))]
 
     def take(self, cell: Cell, document: bytes, contract: type[C]) -> C:
-        """Return the value of a cell as an object that nobody else holds."""
+        """Return the value of a cell as an object that nobody else holds.
+
+        `document` are its bytes as the contract reads them, after its upgrades.
+        """
         value = self._untaken.pop(cell, None)
         return value if type(value) is contract else decode(contract, document)
 
@@ -92,4 +95,4 @@ def _is_rebuilt_by_check(contract: type[Contract]) -> bool:
 
 def value_of(cell: Cell, contract: type[C]) -> C:
     """Return the value of a fetched cell, a fresh object each time: nobody can change what others see."""
-    return decode(contract, cell.document or b"")
+    return decode_written(contract, cell.document or b"", written=cell.contract.version)

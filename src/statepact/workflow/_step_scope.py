@@ -21,7 +21,7 @@ from statepact.errors import (
 )
 from statepact.ledger import Cell, Entry
 from statepact.ledger._blocks import Parts, take_apart
-from statepact.ledger._codec import encode_clean
+from statepact.ledger._codec import encode_clean, upgraded
 from statepact.ledger._described import describe
 from statepact.ledger._digest import input_digest, leaf_digest
 from statepact.ledger._header import Reached, Read
@@ -90,7 +90,8 @@ class StepScope:
                 f"step {self.name!r} did not run: {', '.join(missing)} has no committed value in this run",
                 hint="the step that returns it must have committed first",
             )
-        self._items = [Item(cell, document=cell.document or b"") for cell in chosen]
+        declared = {wire.contract.contract_name: wire.contract for wire in self.inputs}
+        self._items = [Item(cell, document=_readable(cell, declared[cell.contract.name])) for cell in chosen]
         self._digest = input_digest(self.run.run, self.name, self.branch, self._digested(chosen))
         for contract, awaited in self.awaited.items():
             came = len(awaited.names) - len(awaited.missing)
@@ -310,6 +311,11 @@ class StepScope:
                 name = f"{fact.name}={link.contract.contract_name}.{link.field}"
                 # Two outputs of one commit may answer the same fact; both have to agree.
                 links[name] = link.holds(earlier, getattr(value, fact.name)) and links.get(name, True)
+
+
+def _readable(cell: Cell, contract: type[Contract]) -> bytes:
+    """Return a cell's document as its reader knows the contract."""
+    return upgraded(contract, cell.document or b"", written=cell.contract.version)
 
 
 def _refuse_conflict(cells: Sequence[Cell]) -> None:
