@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         StoredHeader,
     )
     from statepact.stores._memory import MemoryStore
+    from statepact.stores._postgres import PostgresStore
     from statepact.stores._sqlite import SqliteStore
     from statepact.stores._urls import open_store
 
@@ -25,6 +26,7 @@ _HOMES = {
     "Hold": "_base",
     "MemoryStore": "_memory",
     "NewEntry": "_base",
+    "PostgresStore": "_postgres",
     "Rewrite": "_base",
     "SessionInfo": "_base",
     "SqliteStore": "_sqlite",
@@ -39,6 +41,7 @@ __all__ = [
     "Hold",
     "MemoryStore",
     "NewEntry",
+    "PostgresStore",
     "Rewrite",
     "SessionInfo",
     "SqliteStore",

@@ -1,61 +1,93 @@
-"""Store URLs: `memory:`, `sqlite:///state.db`, `sqlite:////var/lib/app/state.db?durability=process`."""
+"""Store URLs: `memory:`, `sqlite:///state.db`, `postgresql://user@host/database?schema=state`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from statepact.errors import SetupError
 
 if TYPE_CHECKING:
     from statepact.stores._base import Store
 
-_FORMS = "memory:, sqlite:///relative/path.db, sqlite:////absolute/path.db"
-
 
 def open_store(url: str) -> Store:
     """Return the store of a URL; it connects at first use.
 
-    Three slashes make a path relative to the working directory, four make it absolute. Options
-    follow a question mark: `durability` (`power` or `process`), `lock_timeout` (seconds),
-    `read_only` (`1`). Raises `SetupError` for anything else; a password in the URL is not repeated.
+    | URL | options after a question mark |
+    |---|---|
+    | `memory:` | |
+    | `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` | `durability`, `lock_timeout`, `read_only` |
+    | `postgresql://user:password@host:5432/database` | `schema`, `durability`, `timeout`, `connections`, the driver's |
+
+    `durability` is `power` or `process`, times are in seconds, `read_only` is `1`. Raises `SetupError`
+    for anything else, and `MissingExtra`; a password in the URL is not repeated.
     """
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if parts.scheme == "memory":
-        from statepact.stores._memory import MemoryStore
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise SetupError("this store URL cannot be understood", hint=f"use one of {_FORMS}") from None
+    opener = _SCHEMES.get(parts.scheme)
+    if opener is None:
+        raise SetupError(
+            f"{parts.scheme!r} is not a store this version can open"
+            if parts.scheme
+            else "a store is named by a URL, and this is none",
+            hint=f"use one of {_FORMS}",
+        )
+    return opener(url, parts)
 
-        _refuse_unknown(options)
-        return MemoryStore()
-    if parts.scheme == "sqlite" and not parts.netloc and parts.path.startswith("/") and len(parts.path) > 1:
-        from statepact.stores._sqlite import SqliteStore
 
-        known: dict[str, Any] = {}
-        if "durability" in options:
-            known["durability"] = options.pop("durability")
-        if "lock_timeout" in options:
-            known["lock_timeout"] = _seconds(options.pop("lock_timeout"))
-        if "read_only" in options:
-            known["read_only"] = options.pop("read_only") in ("1", "true", "yes")
-        _refuse_unknown(options)
-        return SqliteStore(unquote(parts.path[1:]), **known)
-    raise SetupError(
-        "this sqlite URL names no file"
-        if parts.scheme == "sqlite"
-        else f"{parts.scheme!r} is not a store this version can open"
-        if parts.scheme
-        else "a store is named by a URL, and this is none",
-        hint=f"use one of {_FORMS}",
-    )
+def _memory(url: str, parts: SplitResult) -> Store:
+    from statepact.stores._memory import MemoryStore
+
+    return MemoryStore(**_options(parts, {}))
+
+
+def _sqlite(url: str, parts: SplitResult) -> Store:
+    from statepact.stores._sqlite import SqliteStore
+
+    if parts.netloc or not parts.path.startswith("/") or len(parts.path) < 2:
+        raise SetupError("this sqlite URL names no file", hint=f"use one of {_FORMS}")
+    known = _options(parts, {"durability": str, "lock_timeout": _seconds, "read_only": _is_yes})
+    return SqliteStore(unquote(parts.path[1:]), **known)
+
+
+def _postgresql(url: str, parts: SplitResult) -> Store:
+    from statepact.stores._postgres import PostgresStore
+
+    # It knows its own options from those of its driver.
+    return PostgresStore.from_url(url)
+
+
+_SCHEMES: Mapping[str, Callable[[str, SplitResult], Store]] = {
+    "memory": _memory,
+    "postgres": _postgresql,
+    "postgresql": _postgresql,
+    "sqlite": _sqlite,
+}
+_FORMS = "memory:, sqlite:///relative/path.db, sqlite:////absolute/path.db, postgresql://user@host/database"
+
+
+def _options(parts: SplitResult, known: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+    """Return the options of a URL as arguments; raise for one that is not known."""
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = sorted(given.keys() - known.keys())
+    if unknown:
+        raise SetupError(f"unknown store option: {', '.join(unknown)}")
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        try:
+            values[name] = known[name](text)
+        except ValueError:
+            raise SetupError(f"{name} is not a number of seconds") from None
+    return values
 
 
 def _seconds(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise SetupError("lock_timeout is not a number of seconds") from None
+    return float(text)
 
 
-def _refuse_unknown(options: dict[str, str]) -> None:
-    if options:
-        raise SetupError(f"unknown store option: {', '.join(sorted(options))}")
+def _is_yes(text: str) -> bool:
+    return text in ("1", "true", "yes")

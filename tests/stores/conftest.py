@@ -1,0 +1,7 @@
+"""Servers for the stores that need one."""
+
+from __future__ import annotations
+
+from _postgres import postgres_database, postgres_server, postgres_url
+
+__all__ = ["postgres_database", "postgres_server", "postgres_url"]
