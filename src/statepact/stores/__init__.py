@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from statepact.stores._memory import MemoryStore
     from statepact.stores._postgres import PostgresStore
+    from statepact.stores._redis import RedisStore
     from statepact.stores._sqlite import SqliteStore
     from statepact.stores._urls import open_store
 
@@ -27,6 +28,7 @@ _HOMES = {
     "MemoryStore": "_memory",
     "NewEntry": "_base",
     "PostgresStore": "_postgres",
+    "RedisStore": "_redis",
     "Rewrite": "_base",
     "SessionInfo": "_base",
     "SqliteStore": "_sqlite",
@@ -42,6 +44,7 @@ __all__ = [
     "MemoryStore",
     "NewEntry",
     "PostgresStore",
+    "RedisStore",
     "Rewrite",
     "SessionInfo",
     "SqliteStore",

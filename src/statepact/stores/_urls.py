@@ -21,6 +21,9 @@ def open_store(url: str) -> Store:
     | `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` | `durability`, `lock_timeout`, `read_only` |
     | `postgresql://user:password@host:5432/database` | `schema`, `durability`, `timeout`, `connections`, the driver's |
 
+    | `redis://:password@host:6379/0`, `rediss://…`, `unix:///path` | `mode`, `wait`, `timeout`, `prefix` |
+    | `redis+sentinel://host:26379,host:26379/primary`, `redis+cluster://host:6379` | the same |
+
     `durability` is `power` or `process`, times are in seconds, `read_only` is `1`. Raises `SetupError`
     for anything else, and `MissingExtra`; a password in the URL is not repeated.
     """
@@ -61,13 +64,28 @@ def _postgresql(url: str, parts: SplitResult) -> Store:
     return PostgresStore.from_url(url)
 
 
+def _redis(url: str, parts: SplitResult) -> Store:
+    from statepact.stores._redis import RedisStore
+
+    known = _options(parts, {"mode": str, "wait": int, "timeout": _seconds, "prefix": str})
+    return RedisStore(url, **known)
+
+
 _SCHEMES: Mapping[str, Callable[[str, SplitResult], Store]] = {
     "memory": _memory,
     "postgres": _postgresql,
     "postgresql": _postgresql,
+    "redis": _redis,
+    "redis+cluster": _redis,
+    "redis+sentinel": _redis,
+    "rediss": _redis,
     "sqlite": _sqlite,
+    "unix": _redis,
 }
-_FORMS = "memory:, sqlite:///relative/path.db, sqlite:////absolute/path.db, postgresql://user@host/database"
+_FORMS = (
+    "memory:, sqlite:///relative/path.db, sqlite:////absolute/path.db, postgresql://user@host/database,"
+    " redis://host:6379/0"
+)
 
 
 def _options(parts: SplitResult, known: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
