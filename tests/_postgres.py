@@ -24,6 +24,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+WITH_PASSWORD = "with_password"
+"""The role that every server of ours asks for a password, once somebody has made it."""
+
 _SETTINGS = {
     # No network: a socket in the server's own folder.
     "listen_addresses": "",
@@ -48,6 +51,10 @@ class Server:
         if self._account is not None:
             os.chown(folder, self._account.pw_uid, self._account.pw_gid)
         self._run("initdb", "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
+        hba = self.data / "pg_hba.conf"
+        hba.write_text(
+            f"local all {WITH_PASSWORD} scram-sha-256\nlocal all all trust\nhost all all 127.0.0.1/32 trust\n"
+        )
 
     @property
     def data(self) -> Path:

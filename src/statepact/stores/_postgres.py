@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -108,7 +107,8 @@ class PostgresStore:
         self._connections = connections
         self._append = self._schema.sql(_APPEND)
         self._lock = threading.Lock()
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Here] = weakref.WeakKeyDictionary()
+        # Not weak: somebody has to close the connections of a loop that has ended.
+        self._loops: dict[asyncio.AbstractEventLoop, _Here] = {}
         self._ready = False
         self._closed = False
 
