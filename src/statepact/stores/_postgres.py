@@ -21,7 +21,7 @@ from statepact.errors import (
 )
 from statepact.ledger import SessionKey
 from statepact.stores._base import EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
-from statepact.stores._postgres_errors import AGAIN, explain, late, lost
+from statepact.stores._postgres_errors import AGAIN, explain, late
 from statepact.stores._postgres_listen import Listener
 from statepact.stores._postgres_pool import Pool, closed, cut
 from statepact.stores._postgres_schema import Schema, check_server, migrate, place_of, refuse_unflushed
@@ -327,8 +327,6 @@ class PostgresStore:
                 raise explained from self._target.cause(error)
             except UnicodeEncodeError as error:
                 raise SetupError("a name holds half of a surrogate pair, which is not text") from error
-            except OSError as error:
-                raise lost(where, writing=writing) from error
 
     def _here(self) -> _Here:
         if self._closed:
