@@ -24,6 +24,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+WITH_PASSWORD = "with_password"
+"""The role that our servers ask for a password, once somebody has made it."""
+
 _SETTINGS = {
     # No network: a socket in the server's own folder.
     "listen_addresses": "",
@@ -48,6 +51,9 @@ class Server:
         if self._account is not None:
             os.chown(folder, self._account.pw_uid, self._account.pw_gid)
         self._run("initdb", "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
+        hba = self.data / "pg_hba.conf"
+        lines = (f"local all {WITH_PASSWORD} scram-sha-256", "local all,replication all trust", "")
+        hba.write_text("\n".join(lines))
 
     @property
     def data(self) -> Path:
@@ -57,6 +63,10 @@ class Server:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def account_id(self) -> int:
+        return self._account.pw_uid if self._account is not None else os.geteuid()
 
     def url(self, database: str = "postgres", *, user: str = "postgres", **options: str) -> str:
         more = "".join(f"&{name}={value}" for name, value in options.items())
@@ -89,19 +99,36 @@ class Server:
 
     def kill(self) -> None:
         """End all its processes at once, in the middle of whatever they are doing."""
+        pids = self._pids()
+        self._signal(signal.SIGKILL)
         assert self._process is not None
-        children = [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
-        for pid in (self.pid, *children):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
         self._process.wait(10)
         self._process = None
-        # Children that are not reaped yet still hold the shared memory.
-        for pid in children:
-            while Path(f"/proc/{pid}").exists() and "(postgres)" in Path(f"/proc/{pid}/stat").read_text():
-                if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                    break
-                time.sleep(0.01)
+        for pid in pids:
+            # Until the last one is gone, the shared memory looks as if the server still ran.
+            while _state(pid) not in ("", "Z"):
+                time.sleep(0.005)
+
+    def freeze(self) -> None:
+        """Let it stand still, as a machine does that swaps or is paused."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def become_copy_of(self, primary: Server) -> None:
+        """Replace our data by a copy of another server's, and follow it when we start."""
+        shutil.rmtree(self.data)
+        self._run("pg_basebackup", "-h", str(primary.folder), "-U", "postgres", "-R", "-c", "fast", "--no-sync")
+
+    def _pids(self) -> list[int]:
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [self.pid, *map(int, children)]
+
+    def _signal(self, how: signal.Signals) -> None:
+        for pid in self._pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, how)
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
@@ -138,6 +165,14 @@ class Server:
         if sys.platform == "linux":
             # SIGQUIT when our parent dies, however it dies.
             ctypes.CDLL(None).prctl(1, signal.SIGQUIT)
+
+
+def _state(pid: int) -> str:
+    """Return the state of a process, such as R or Z; nothing if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _binary(program: str) -> str:

@@ -93,28 +93,30 @@ begin
 end $$
 """.replace("{thing}", _THING.format(kind="e.kind", value="e.value")).replace("{news}", str(_ENTITY_IS_NEWS))
 
-# What a session is asked when a write has not found it as it should be. `refusal` is null when it is
-# as it should be after all, because somebody has changed it in between: try again.
+# What a session is asked when a write has not found it as it should be. Null if it is as it should be
+# after all, because somebody has changed it in between or it has just been made: try again.
 _REFUSED = """
 create function {schema}.refused(
   in_owner text, in_session text, in_after bigint, in_new boolean,
-  in_holder text, in_claim boolean, in_succeeds text,
-  out refusal text, out at_revision bigint, out held_by text, out held_run text, out seconds_left double precision
-) language plpgsql as $$
+  in_holder text, in_claim boolean, in_succeeds text
+) returns text[] language plpgsql as $$
 declare
+  ends bigint := 0;
+  held_by text;
+  held_run text;
   length double precision;
+  seconds_left double precision;
 begin
   select s.revision, s.holder, s.run, s.seconds, extract(epoch from s.until - clock_timestamp())
-    into at_revision, held_by, held_run, length, seconds_left
+    into ends, held_by, held_run, length, seconds_left
     from {schema}.session s join {schema}.owner o on o.id = s.owner
     where o.name = in_owner and s.name = in_session;
   if not found then
-    at_revision := 0;
+    ends := 0;
   end if;
   if in_holder is not null and held_by is distinct from in_holder then
     if not in_claim then
-      refusal := 'lost';
-      return;
+      return array['lost'];
     elsif held_by is not null and seconds_left > 0 and held_by is distinct from in_succeeds then
       if seconds_left > length then
         -- The clock was set back. The claim gets its full time from now on, and no more.
@@ -123,17 +125,17 @@ begin
           where o.id = s.owner and o.name = in_owner and s.name = in_session and s.holder = held_by;
         seconds_left := length;
       end if;
-      refusal := 'held';
-      return;
+      return array['held', held_by, held_run, seconds_left::text];
     end if;
   end if;
-  if at_revision is distinct from coalesce(in_after, at_revision) then
-    refusal := 'behind';
+  if ends <> in_after then
+    return array['behind', ends::text];
   elsif in_new then
     insert into {schema}.owner(name) values (in_owner) on conflict do nothing;
     insert into {schema}.session(owner, name) select id, in_session from {schema}.owner where name = in_owner
       on conflict do nothing;
   end if;
+  return null;
 end $$
 """
 
@@ -142,10 +144,10 @@ create function {schema}.append(
   in_owner text, in_session text, in_after bigint, in_place bigint, in_durable boolean,
   in_headers bytea[], in_payloads bytea[], in_addresses bytea[], in_blocks bytea[],
   in_kinds text[], in_values text[], in_ats bigint[],
-  in_run text, in_holder text, in_seconds double precision, in_claim boolean, in_succeeds text,
-  out refusal text, out at_revision bigint, out held_by text, out held_run text, out seconds_left double precision
-) language plpgsql as $$
+  in_run text, in_holder text, in_seconds double precision, in_claim boolean, in_succeeds text
+) returns text[] language plpgsql as $$
 declare
+  refusal text[];
   mine bigint;
   owns bigint;
   added integer := cardinality(in_headers);
@@ -168,10 +170,9 @@ begin
         returning s.id, s.owner into mine, owns;
       exit when found;
     end if;
-    select * into refusal, at_revision, held_by, held_run, seconds_left
-      from {schema}.refused(in_owner, in_session, in_after, new, in_holder, in_claim, in_succeeds);
+    refusal := {schema}.refused(in_owner, in_session, in_after, new, in_holder, in_claim, in_succeeds);
     if refusal is not null or not new then
-      return;
+      return refusal;
     end if;
   end loop;
   if added > 0 then
@@ -179,22 +180,24 @@ begin
                             in_kinds, in_values, in_ats);
     perform {schema}.notice(in_place);
   end if;
+  return null;
 end $$
 """
 
 _HOLD = """
 create function {schema}.hold(
   in_owner text, in_session text, in_durable boolean,
-  in_run text, in_holder text, in_seconds double precision, in_claim boolean, in_succeeds text,
-  out refusal text, out at_revision bigint, out held_by text, out held_run text, out seconds_left double precision
-) language plpgsql as $$
+  in_run text, in_holder text, in_seconds double precision, in_claim boolean, in_succeeds text
+) returns text[] language plpgsql as $$
+declare
+  refusal text[];
 begin
   perform {schema}.durable(in_durable);
   if in_seconds <= 0 then
     update {schema}.session s set run = null, holder = null, seconds = null, until = null
       from {schema}.owner o
       where o.id = s.owner and o.name = in_owner and s.name = in_session and s.holder = in_holder;
-    return;
+    return null;
   end if;
   loop
     update {schema}.session s set run = in_run, holder = in_holder, seconds = in_seconds,
@@ -203,10 +206,13 @@ begin
       where o.id = s.owner and o.name = in_owner and s.name = in_session
         and (s.holder = in_holder
              or (in_claim and (s.holder is null or s.until <= clock_timestamp() or s.holder = in_succeeds)));
-    exit when found;
-    select * into refusal, at_revision, held_by, held_run, seconds_left
-      from {schema}.refused(in_owner, in_session, null, true, in_holder, in_claim, in_succeeds);
-    exit when refusal is not null;
+    if found then
+      return null;
+    end if;
+    refusal := {schema}.refused(in_owner, in_session, null, true, in_holder, in_claim, in_succeeds);
+    if refusal is not null then
+      return refusal;
+    end if;
   end loop;
 end $$
 """
@@ -218,10 +224,10 @@ create function {schema}.rewrite(
   in_new_addresses bytea[], in_new_blocks bytea[],
   in_forget_all boolean, in_forget_kinds text[], in_forget_values text[],
   in_headers bytea[], in_payloads bytea[], in_addresses bytea[], in_blocks bytea[],
-  in_kinds text[], in_values text[], in_ats bigint[],
-  out refusal text, out at_revision bigint, out held_by text, out held_run text, out seconds_left double precision
-) language plpgsql as $$
+  in_kinds text[], in_values text[], in_ats bigint[]
+) returns text[] language plpgsql as $$
 declare
+  refusal text[];
   mine bigint;
   owns bigint;
   added integer := cardinality(in_headers);
@@ -233,10 +239,9 @@ begin
       where o.id = s.owner and o.name = in_owner and s.name = in_session and s.revision = in_after
       returning s.id, s.owner into mine, owns;
     exit when found;
-    select * into refusal, at_revision, held_by, held_run, seconds_left
-      from {schema}.refused(in_owner, in_session, in_after, added > 0, null, null, null);
+    refusal := {schema}.refused(in_owner, in_session, in_after, added > 0, null, null, null);
     if refusal is not null or (added = 0 and in_after = 0) then
-      return;
+      return refusal;
     end if;
   end loop;
   update {schema}.entry e set header = n.header, payload = n.payload
@@ -252,6 +257,7 @@ begin
   perform {schema}.extend(owns, mine, in_after, in_headers, in_payloads, in_addresses, in_blocks,
                           in_kinds, in_values, in_ats);
   perform {schema}.notice(in_place);
+  return null;
 end $$
 """.replace("{thing}", _THING.format(kind="f.kind", value="f.value"))
 

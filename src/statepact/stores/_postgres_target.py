@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from statepact.errors import MissingExtra, SetupError, StoreUnavailable
 from statepact.stores._postgres_errors import cannot_connect
@@ -87,13 +87,13 @@ class Target:
 
 def split_options(url: str, known: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     """Return a URL without the options that are ours, and these."""
-    parts = urlsplit(url)
+    place, _, query = url.partition("?")
     ours: dict[str, str] = {}
     theirs: list[str] = []
-    for option in parts.query.split("&"):
+    for option in query.split("&"):
         name, _, value = option.partition("=")
         if name in known:
             ours[name] = unquote(value)
         else:
             theirs.append(option)  # as it is: the driver has rules of its own
-    return urlunsplit(parts._replace(query="&".join(theirs))), ours
+    return f"{place}?{'&'.join(theirs)}" if any(theirs) else place, ours
