@@ -33,13 +33,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     loop.run_until_complete(main())
     ```
 
-    `longest` is how many virtual seconds may pass before `Stuck` is raised. What is run inside must take
+    `longest` is how many virtual seconds, and `most_steps` how many callbacks, there may be before `Stuck`
+    is raised. What is run inside must take
     its chance from `loop.random` and its time from `loop.time()`, or it is not the seed's doing.
     """
 
-    def __init__(self, seed: int, *, longest: float = 86_400.0) -> None:
+    def __init__(self, seed: int, *, longest: float = 86_400.0, most_steps: int = 1_000_000) -> None:
         self.random = random.Random(seed)
         self.longest = longest
+        self.most_steps = most_steps
         self.steps = 0
         """How many callbacks have run."""
         self.before_step: Callable[[], None] | None = None
@@ -121,6 +123,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             process.held.append(handle)
             return
         self.steps += 1
+        if self.steps > self.most_steps:
+            raise Stuck(
+                f"after {self.most_steps} steps, at {self._now:g} virtual seconds, somebody still runs in a circle"
+            )
         self._trace.update(f"{self._now!r} {place} {process.name if process else ''}\n".encode())
         handle._run()
 
