@@ -7,18 +7,18 @@ execution that made a value. What was committed first must be what everybody goe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from statepact import Contract, Pinned, Run, Store, Workflow, open_session
+from statepact import Context, Contract, Pinned, Run, Store, Workflow, open_session
 from statepact.workflow import Each
 from statepact.workflow._clock import Clock
 
 OWNER = "acme"
 
-JobKind = Literal["gather", "relay", "script"]
+JobKind = Literal["gather", "relay", "script", "pay"]
 
 
 class Job(Contract, version="1.0"):
@@ -47,8 +47,17 @@ class Total(Contract, version="1.0"):
     by: str
 
 
+class Paid(Contract, version="1.0"):
+    value: int
+    by: str
+
+
 work: ContextVar[Callable[[], Awaitable[str]]] = ContextVar("work")
 """Does what a step does: takes a while, fails sometimes, returns who did it."""
+
+
+pay: ContextVar[Callable[[str], Awaitable[str]]] = ContextVar("pay")
+"""Does for a run what must not be done twice; returns who did it."""
 
 
 async def _by() -> str:
@@ -110,6 +119,32 @@ async def _relay_total(plan: Plan, pieces: list[Piece]) -> Total:
     return _sum(plan, pieces, await _by())
 
 
+payment = Workflow("payment", takes=Job, results=[Total])
+
+
+@payment.step(name="plan", retries=1)
+async def _payment_plan(job: Job) -> Plan:
+    return Plan(number=job.number, topics=[], by=await _by())
+
+
+@payment.step(name="pay", effect=True, retries=1)
+async def _payment_pay(ctx: Context, plan: Plan) -> Paid:
+    return Paid(value=plan.number * 7, by=await pay.get()(ctx.run))
+
+
+@payment.step(name="left")
+async def _payment_left(plan: Plan) -> Piece:
+    return Piece(value=plan.number * 2, by=await _by())
+
+
+@payment.step(name="total", retries=1)
+async def _payment_total(plan: Plan, paid: Paid, pieces: list[Piece]) -> Total:
+    return _sum(plan, [*pieces, Piece(value=paid.value, by=paid.by)], await _by())
+
+
+WORKFLOWS = {"gather": gather, "relay": relay, "pay": payment}
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A run that has to be done, by whoever comes to it."""
@@ -134,22 +169,27 @@ def undisturbed(task: Task) -> int:
     number = task.number
     if task.kind == "gather":
         return number + (number + 1) + (number + 2) + sum(number * n for n in range(number % 4))
+    if task.kind == "pay":
+        return number + number * 2 + number * 7
     return number + number * 10 if task.kind == "relay" else number + sum(number * n for n in range(3))
 
 
-async def do(task: Task, store: Store, clock: Clock, *, patience: float | None, again: bool) -> Returned | Run:
+async def do(
+    task: Task, store: Store, clock: Clock, *, patience: float | None, again: bool, settled: Mapping[str, Paid | None]
+) -> Returned | Run:
     """Do a run, or continue it, and return what it came to; the run itself if it has failed."""
     if task.kind == "script":
         return await _script(task, store, clock, patience)
-    workflow = gather if task.kind == "gather" else relay
-    if again:
+    workflow = WORKFLOWS[task.kind]
+    if again or settled:
         run = await workflow.resume(
-            task.run, session=task.session, owner=OWNER, store=store, lease=task.lease, patience=patience, clock=clock
-        )
+            task.run, session=task.session, owner=OWNER, store=store, lease=task.lease, patience=patience,
+            clock=clock, settled=settled,
+        )  # fmt: skip
     else:
         run = await workflow.run(
-            Job(number=task.number), id=task.run, session=task.session, owner=OWNER, store=store, lease=task.lease,
-            patience=patience, clock=clock,
+            Job(number=task.number), id=task.run, session=task.session, owner=OWNER, store=store,
+            lease=task.lease, patience=patience, clock=clock,
         )  # fmt: skip
     if not run.ok:
         return run

@@ -11,9 +11,18 @@ from typing import Any
 
 from faults.simulation import _jobs
 from faults.simulation._checks import wrong_with
-from faults.simulation._jobs import OWNER, JobKind, Returned, Task, do
+from faults.simulation._jobs import OWNER, JobKind, Paid, Returned, Task, do
 from statepact import Run
-from statepact.errors import LeaseLost, SessionHeld, StatepactError, StepFailed, StepTimeout, StoreError, UnknownRun
+from statepact.errors import (
+    EffectUnknown,
+    LeaseLost,
+    SessionHeld,
+    StatepactError,
+    StepFailed,
+    StepTimeout,
+    StoreError,
+    UnknownRun,
+)
 from statepact.ledger import SessionKey
 from statepact.ledger._header import Kind
 from statepact.testing import History, SimulatedLoop, SimulatedProcess, SimulatedStore, Stuck, Weather
@@ -27,7 +36,7 @@ MOST_STEPS = 200_000
 """Callbacks after which somebody must be running in a circle; a usual simulation has a thousand."""
 EPOCH = 1_767_225_600_000
 
-_EXPECTED = (StoreError, SessionHeld, LeaseLost, StepFailed, StepTimeout)
+_EXPECTED = (StoreError, SessionHeld, LeaseLost, StepFailed, StepTimeout, EffectUnknown)
 """What a worker may be told on a bad day. Everything else is a bug."""
 
 
@@ -94,6 +103,10 @@ class World:
         self.faults: dict[str, int] = {}
         self.tasks = self._tasks()
         self.keys = [SessionKey(OWNER, name) for name in sorted({task.session for task in self.tasks})]
+        self.effects: dict[str, list[str]] = {}
+        """Who has done what must not be done twice, by run."""
+        self._inside: dict[str, set[_Worker]] = {}
+        """Who is at a run, or was when he died."""
         self._executions = 0
         self._body_fails = 0.0 if self.calm else self.chance.choice((0.0, 0.05, 0.2))
         self._bodies_take = self.chance.choice((0.0, 0.05, 0.5, 3.0))
@@ -119,7 +132,7 @@ class World:
         sessions = ["s-1", "s-2"][: chance.randint(1, 2)]
         # Either everybody takes turns in a session or nobody does.
         leases = {name: chance.choice((None, 2.0, 8.0, 30.0)) for name in sessions}
-        kinds: tuple[JobKind, ...] = ("gather", "relay", "script")
+        kinds: tuple[JobKind, ...] = ("gather", "relay", "script", "pay")
         tasks = []
         for number in range(chance.randint(1, 3)):
             session = chance.choice(sessions)
@@ -207,16 +220,38 @@ class World:
             raise BodyFailed
         return f"execution {execution}"
 
+    async def _pay(self, run: str) -> str:
+        by = await self._work()
+        self.effects.setdefault(run, []).append(by)
+        self.loop.note(f"{run} is paid by {by}")
+        if self._bodies_take:
+            await asyncio.sleep(self.chance.random() * self._bodies_take)
+        return by
+
+    def _settled(self, worker: _Worker, task: Task) -> dict[str, Paid | None]:
+        """Ask a person whether an effect has happened, who looks once nobody else is at it any more."""
+        others = [one for one in self._inside.get(task.run, ()) if one is not worker and one.state != "dead"]
+        if others:
+            return {}
+        by = self.effects.get(task.run)
+        return {"pay": Paid(value=task.number * 7, by=by[0]) if by else None}
+
     async def _worker(self, worker: _Worker) -> None:
         _jobs.work.set(self._work)
+        _jobs.pay.set(self._pay)
         store = self.history.watch(self.store, worker.name)
         begun: set[str] = set()
         for task in list(worker.tasks):
+            inside = self._inside.setdefault(task.run, set())
+            unknown = False
             for _ in range(60):
+                settled = self._settled(worker, task) if unknown else {}
+                unknown = False
+                inside.add(worker)
                 patience = self.chance.choice((None, None, 0.0, 10.0))
                 try:
                     again = task.run in begun and self.chance.random() < 0.5
-                    came = await do(task, store, worker.clock, patience=patience, again=again)
+                    came = await do(task, store, worker.clock, patience=patience, again=again, settled=settled)
                 except (*_EXPECTED, BodyFailed):
                     begun.add(task.run)
                 except UnknownRun:
@@ -231,7 +266,10 @@ class World:
                         self.loop.note(f"{worker.name} has done {task.run}")
                         break
                     self._look_at(came, worker, task)
+                    unknown = isinstance(came.problem, EffectUnknown)
                     begun.add(task.run)
+                finally:
+                    inside.discard(worker)
                 await asyncio.sleep(self.chance.choice((0.1, 2.0, 8.0)) * self.chance.random())
 
     def _look_at(self, run: Run, worker: _Worker, task: Task) -> None:
