@@ -110,6 +110,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def _step(self) -> None:
         if self.before_step is not None:
             self.before_step()
+        if self.steps >= self.most_steps:
+            raise Stuck(f"after {self.most_steps} steps somebody runs in a circle, at {self._now:g} virtual seconds")
         while not self._ready:
             self._let_time_pass()
         ready = self._ready
@@ -123,10 +125,6 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             process.held.append(handle)
             return
         self.steps += 1
-        if self.steps > self.most_steps:
-            raise Stuck(
-                f"after {self.most_steps} steps, at {self._now:g} virtual seconds, somebody still runs in a circle"
-            )
         self._trace.update(f"{self._now!r} {place} {process.name if process else ''}\n".encode())
         handle._run()
 
