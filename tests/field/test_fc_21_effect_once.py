@@ -6,12 +6,15 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from statepact import Context, Contract, SqliteStore, Store, Workflow, open_session
-from statepact.errors import EffectUnknown, StepIdReused
+from statepact import Context, Contract, MemoryStore, SqliteStore, Store, Workflow, open_session
+from statepact.errors import EffectUnknown, StepIdReused, StoreFull
+from statepact.ledger import SessionKey
+from statepact.stores import Hold, NewEntry
 
 SOON = 20.0
 
@@ -207,3 +210,93 @@ asyncio.run(workflow.run(Refund(order="KX-5512", amount="59.90"), session="s-1",
         run = await refunds(bank).run(ASKED, session="s-1", id="S-4", store=store)
     assert isinstance(run.problem, EffectUnknown)
     assert bank.paid == []
+
+
+class Full(MemoryStore):
+    """Has no room for a commit that holds a receipt, as long as it is told so."""
+
+    full = True
+
+    async def append(
+        self, key: SessionKey, entries: Sequence[NewEntry], *, after: int, hold: Hold | None = None
+    ) -> None:
+        if self.full and any(b"RF-1" in entry.payload for entry in entries):
+            raise StoreFull("no room left")
+        await super().append(key, entries, after=after, hold=hold)
+
+
+async def test_effect_whose_record_found_no_room_is_not_done_again() -> None:
+    """It was paid and could not be written down: a person says so, nothing is paid twice."""
+    bank, store = Bank(), Full()
+    first = await refunds(bank).run(ASKED, session="s-1", id="S-4", store=store)
+    assert isinstance(first.problem, StoreFull)
+
+    store.full = False
+    second = await refunds(bank).resume("S-4", session="s-1", store=store)
+    assert isinstance(second.problem, EffectUnknown)
+    receipt = Receipt(number="RF-1", amount="59.90")
+    third = await refunds(bank).resume("S-4", session="s-1", store=store, settled={"refund": receipt})
+
+    assert third[Receipt] == receipt
+    assert bank.paid == ["59.90"]
+
+
+async def test_effect_whose_result_breaks_its_contract_is_not_done_again(store: Store) -> None:
+    """It was paid, and the body returned something else: neither another attempt nor the fallback may follow."""
+    bank = Bank()
+    workflow = Workflow("refunds", takes=Refund)
+
+    @workflow.step(effect=True, retries=2, fallback=Receipt(number="none", amount="0"))
+    async def refund(refund: Refund) -> Receipt:
+        return (await bank.pay(refund)).number  # type: ignore[return-value]
+
+    for run in (
+        await workflow.run(ASKED, session="s-1", id="S-4", store=store),
+        await workflow.resume("S-4", session="s-1", store=store),
+    ):
+        assert isinstance(run.problem, EffectUnknown)
+    assert bank.paid == ["59.90"]
+
+
+async def test_effect_that_has_failed_by_itself_is_done_again(store: Store) -> None:
+    """A body that raises says that nothing has happened."""
+    tried: list[int] = []
+    workflow = Workflow("refunds", takes=Refund)
+
+    @workflow.step(effect=True, retries=1)
+    async def refund(refund: Refund) -> Receipt:
+        tried.append(1)
+        if len(tried) < 2:
+            raise ConnectionError
+        return Receipt(number="RF-1", amount=refund.amount)
+
+    assert (await workflow.run(ASKED, session="s-1", id="S-4", store=store)).ok
+    assert len(tried) == 2
+
+
+@pytest.mark.parametrize("decorated", [False, True])
+async def test_effect_of_a_script_whose_record_found_no_room_is_not_done_again(decorated: bool) -> None:
+    """The same for a script with steps of its own, as a block and as a function."""
+    bank, store = Bank(), Full()
+    refund = Refund(order="KX-5512", amount="59.90")
+
+    async def script() -> None:
+        async with open_session("s-1", store=store, run="S-4", lease=30) as session:
+            opener = session.step("refund", effect=True)
+            if decorated:
+
+                @opener
+                async def pay() -> Receipt:
+                    return await bank.pay(refund)
+
+                await pay()
+                return
+            async with opener as step:
+                await step.commit(await bank.pay(refund))
+
+    with pytest.raises(StoreFull):
+        await script()
+    store.full = False
+    with pytest.raises(EffectUnknown):
+        await script()
+    assert bank.paid == ["59.90"]

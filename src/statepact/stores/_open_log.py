@@ -323,9 +323,12 @@ class OpenLog(LogReader):
 
 
 def _belongs_to(draft: Draft, hold: Hold) -> bool:
-    """Whether an entry may only be kept as long as a claim is ours: state of the run, or of a part of it."""
+    """Whether an entry may only be kept as long as a claim is ours: state of the run, or of a part of it.
+
+    The beginning of an effect as well: who has been succeeded must not do what cannot be undone.
+    """
     ours = draft.run == hold.run or draft.run.startswith(hold.run + INSIDE)
-    return ours and draft.kind in (Kind.COMMIT, Kind.SEAL)
+    return ours and (draft.kind in (Kind.COMMIT, Kind.SEAL) or draft.begins)
 
 
 def _ends(draft: Draft, hold: Hold) -> bool:

@@ -45,11 +45,12 @@ class History:
 
         See `contradiction` for `clock_error`.
         """
-        found = {}
-        for key, ended in self.operations.items():
-            pending = [operation for where, operation in self._open.values() if where == key]
-            found[key] = contradiction([*ended, *pending], clock_error=clock_error)
+        found = {key: contradiction(self.of(key), clock_error=clock_error) for key in self.operations}
         return {key: wrong for key, wrong in found.items() if wrong is not None}
+
+    def of(self, key: SessionKey) -> list[Operation]:
+        """Return what happened in a session, calls that have not ended as unanswered."""
+        return [*self.operations.get(key, ()), *(asked for where, asked in self._open.values() if where == key)]
 
     def now(self) -> float:
         """Return the time, later than every time before."""

@@ -14,10 +14,11 @@ got. Two facts about a log keep it small:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from statepact.stores._base import Hold
 from statepact.testing._operations import NEVER, Operation
 
 NOBODY = -1
@@ -170,37 +171,80 @@ class _Search:
 
     def _following(self, state: _State) -> Iterator[_State]:
         """Yield every state that one more operation leads to."""
+        next_ones, limit = self._next_ones(state)
+        for number, place in next_ones:
+            for length, grant, late in self._ways(place, state, limit, self._happens):
+                yield self._with(state, number, (length, grant, late))
+        for place in self._appends.get(state.length, ()):
+            if self._all[place].called <= limit:
+                for length, grant, late in self._ways(place, state, limit, self._takes_effect):
+                    yield state._replace(length=length, grant=grant, late=late)
+
+    def _next_ones(self, state: _State) -> tuple[list[tuple[int, int]], float]:
+        """Return which answered operations can be next, and until when one must have been called for that."""
+        next_ones: list[tuple[int, int]] = []
         limit = NEVER
-        """Nobody who was called later can be next: somebody had his answer before."""
         number, bits = state.first, state.beyond
         while number < len(self._answered):
             place = self._answered[number]
             if not bits & 1:
-                operation = self._all[place]
-                if operation.called > limit:
-                    break
-                limit = min(limit, operation.returned)
-                moved = self._happens(place, state.length, state.grant)
-                if moved is not None:
-                    yield self._with(state, number, moved)
+                if self._all[place].called > limit:
+                    break  # somebody had his answer before
+                limit = min(limit, self._all[place].returned)
+                next_ones.append((number, place))
             number, bits = number + 1, bits >> 1
-        for place in self._appends.get(state.length, ()):
-            if self._all[place].called <= limit:
-                moved = self._takes_effect(place, state.length, state.grant)
-                if moved is not None:
-                    yield state._replace(length=moved[0], grant=moved[1])
-        for number, place in enumerate(self._claims):
-            if not state.late >> number & 1 and self._all[place].called <= limit:
-                moved = self._takes_effect(place, state.length, state.grant)
-                if moved is not None:
-                    yield state._replace(grant=moved[1], late=state.late | 1 << number)
+        return next_ones, limit
+
+    def _ways(
+        self, place: int, state: _State, limit: float, happens: Callable[[int, int, int], tuple[int, int] | None]
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield length, grant and late claims after an operation.
+
+        A claim without an answer is granted right before the operation that cannot be explained without
+        it: it could be granted earlier, but what has happened in between did not need it.
+        """
+        moved = happens(place, state.length, state.grant)
+        if moved is not None:
+            yield (*moved, state.late)
+            return
+        operation = self._all[place]
+        if operation.hold is None or not self._claims or not self._fits_the_length(operation, state.length):
+            return
+        for grant, late in self._after_claims(state, limit):
+            moved = happens(place, state.length, grant)
+            if moved is not None:
+                yield (*moved, late)
 
     @staticmethod
-    def _with(state: _State, number: int, moved: tuple[int, int]) -> _State:
+    def _fits_the_length(operation: Operation, length: int) -> bool:
+        if operation.kind != "append" or operation.result in ("held", "lost"):
+            return True
+        return (operation.after == length) is (operation.result != "behind")
+
+    def _after_claims(self, state: _State, limit: float) -> Iterator[tuple[int, int]]:
+        """Yield grant and late claims after one claim, and after two: one gives up, one takes."""
+        for grant, late in self._after_one_claim(state.length, state.grant, state.late, limit):
+            yield grant, late
+            yield from self._after_one_claim(state.length, grant, late, limit)
+
+    def _after_one_claim(self, length: int, grant: int, late: int, limit: float) -> Iterator[tuple[int, int]]:
+        tried: set[Hold | None] = set()
+        for number, place in enumerate(self._claims):
+            operation = self._all[place]
+            # Of equal claims the one that was called first can do whatever the others can.
+            if late >> number & 1 or operation.called > limit or operation.hold in tried:
+                continue
+            tried.add(operation.hold)
+            moved = self._takes_effect(place, length, grant)
+            if moved is not None and moved[1] != grant:
+                yield moved[1], late | 1 << number
+
+    @staticmethod
+    def _with(state: _State, number: int, moved: tuple[int, int, int]) -> _State:
         first, beyond = state.first, state.beyond | 1 << (number - state.first)
         while beyond & 1:
             first, beyond = first + 1, beyond >> 1
-        return _State(first, beyond, *moved, state.late)
+        return _State(first, beyond, *moved)
 
     def _happens(self, place: int, length: int, grant: int) -> tuple[int, int] | None:
         """Return length and grant after an answered operation, `None` if it cannot have got its answer here."""

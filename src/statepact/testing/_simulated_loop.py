@@ -33,13 +33,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     loop.run_until_complete(main())
     ```
 
-    `longest` is how many virtual seconds may pass before `Stuck` is raised. What is run inside must take
+    `longest` is how many virtual seconds, and `most_steps` how many callbacks, there may be before `Stuck`
+    is raised. What is run inside must take
     its chance from `loop.random` and its time from `loop.time()`, or it is not the seed's doing.
     """
 
-    def __init__(self, seed: int, *, longest: float = 86_400.0) -> None:
+    def __init__(self, seed: int, *, longest: float = 86_400.0, most_steps: int = 1_000_000) -> None:
         self.random = random.Random(seed)
         self.longest = longest
+        self.most_steps = most_steps
         self.steps = 0
         """How many callbacks have run."""
         self.before_step: Callable[[], None] | None = None
@@ -108,6 +110,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def _step(self) -> None:
         if self.before_step is not None:
             self.before_step()
+        if self.steps >= self.most_steps:
+            raise Stuck(f"after {self.most_steps} steps somebody runs in a circle, at {self._now:g} virtual seconds")
         while not self._ready:
             self._let_time_pass()
         ready = self._ready

@@ -150,6 +150,7 @@ class Runner:
                 await self._scope.clock.sleep(min(0.1 * 2 ** (attempt - 1), LONGEST_WAIT))
             attempt += 1
             scope = self._opened(step, branch)
+            began = False
             try:
                 if rules.covers:
                     scope.extra["covers"] = [f"{c.contract_name}.{field}" for c, field in rules.covers]
@@ -158,15 +159,21 @@ class Runner:
                     return StepOutcome("stored", wrote=_written(entry), gathered=await self._gathered(step, entry))
                 if rules.effect and (ended := await self._begin(step, scope)) is not None:
                     return StepOutcome("stored", wrote=_written(ended))
-                entry = await scope.commit(outputs_of(step, await self._call(step, scope)))
+                began = rules.effect
+                output = await self._call(step, scope)
+                scope.acted = True
+                entry = await scope.commit(outputs_of(step, output))
                 outcome = StepOutcome("done", attempts=attempt, wrote=_written(entry))
                 return replace(outcome, gathered=await self._gathered(step, entry)) if scope.awaited else outcome
             except Exception as error:
                 problem = as_problem(step, error)
-                if rules.effect and isinstance(problem, StepTimeout):
-                    # The body was stopped somewhere: nobody knows where. What it did may go on.
+                acted = rules.effect and scope.acted
+                if _is_unknown(problem, began=began, acted=acted):
                     problem = EffectUnknown(step.name, run=self._scope.run, branch=branch)
-                if not isinstance(problem, EffectUnknown):
+                    problem.__cause__ = error
+                # A failed attempt ends what has begun: so only the one that began may say so, and only
+                # if its body has not got to its end. What it did would otherwise be done again.
+                if not isinstance(problem, EffectUnknown) and not acted and began is rules.effect:
                     await self._note(step, problem, scope)
                 if isinstance(problem, _PERMANENT):
                     break
@@ -279,6 +286,14 @@ class Runner:
         except StoreError:
             # The store is what failed, or it has failed since; the outcome carries the problem.
             return
+
+
+def _is_unknown(problem: StatepactError, *, began: bool, acted: bool) -> bool:
+    """Whether nobody knows what an effect has come to, or somebody knows that it must not be done again."""
+    if acted:
+        return not isinstance(problem, (StateError, StoreError))  # those say themselves why it has no record
+    # The body was stopped somewhere: nobody knows where. What it did may go on.
+    return began and isinstance(problem, StepTimeout)
 
 
 def _items(scope: StepScope, each: EachInput) -> Sequence[Any]:

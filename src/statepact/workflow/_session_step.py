@@ -162,10 +162,12 @@ class _Opener:
     async def _exit(self, error: BaseException | None) -> None:
         opened, self._open = self._open, None
         if opened is not None and opened._entry is None and isinstance(error, Exception):
-            await self._note(error)
+            await self._note(error, opened._scope)
 
-    async def _note(self, error: Exception) -> None:
+    async def _note(self, error: Exception, scope: StepScope) -> None:
         """Record a failed attempt: its code, never a value."""
+        if self._effect and scope.acted:
+            return  # it would end what has begun, and what was done would be done again
         code = error.code if isinstance(error, StatepactError) else StepFailed.code
         try:
             await self._run.note(Kind.ATTEMPT, self._name, {"error": code}, branch=self._branch)
@@ -227,9 +229,10 @@ class AsyncStepOpener(_Opener):
             if entry is None:
                 try:
                     output = await _awaited(_output_of(step, scope))
+                    scope.acted = True
                     entry = await scope.commit(outputs_of(step, output))
                 except Exception as error:
-                    await self._note(error)
+                    await self._note(error, scope)
                     raise
             return await self._returned(step, entry)
 
@@ -259,9 +262,10 @@ class StepOpener(_Opener):
                     output = _output_of(step, scope)
                     if inspect.isawaitable(output):
                         output = wait_for(_awaited(output))
+                    scope.acted = True
                     entry = wait_for(scope.commit(outputs_of(step, output)))
                 except Exception as error:
-                    wait_for(self._note(error))
+                    wait_for(self._note(error, scope))
                     raise
             return wait_for(self._returned(step, entry))
 

@@ -49,6 +49,8 @@ class StepScope:
         self.asked = False
         self.used = False
         """True once the caller has taken a value out of the scope."""
+        self.acted = False
+        """True once the work of the step is done and only has to be recorded: an effect has happened."""
         self.awaited: Mapping[type[Contract], Awaited] = {}
         """For each contract that the step gathers, whom it waited for."""
         self._items: list[Item] = []
@@ -240,6 +242,7 @@ class StepScope:
 
         Raises `ContractViolation`, `NotExact`, `StepIdReused`, `StoreError`.
         """
+        self.acted = True
         await self._look_through_own_prompts()
         side = f"step {self.name!r} returned an output that"
         documents: list[tuple[str, Parts]] = []

@@ -1,0 +1,1 @@
+"""Faults, on purpose: what a store and the core keep when everything around them fails."""
