@@ -229,6 +229,15 @@ def pieces_of(stored: bytes) -> Pieces:
     return Pieces(stored[:DIGEST_SIZE], stored[DIGEST_SIZE:_SALT_END], stored[_SALT_END:end], stored[end:])
 
 
+def kind_of(stored: bytes) -> Kind | None:
+    """Return the kind of an entry from the stored bytes of its header, `None` if they are none."""
+    body = stored[_SALT_END : _SALT_END + 1]
+    try:
+        return Kind(body[0] & ~_KEYED) if body else None
+    except ValueError:
+        return None
+
+
 def decode_header(stored: bytes, names: Names) -> Header:
     """Return the header of stored bytes, adding the names it introduces.
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Store,
         StoredHeader,
     )
+    from statepact.stores._cached import CacheCounts, CachedStore
     from statepact.stores._memory import MemoryStore
     from statepact.stores._postgres import PostgresStore
     from statepact.stores._redis import RedisStore
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from statepact.stores._urls import open_store
 
 _HOMES = {
+    "CacheCounts": "_cached",
+    "CachedStore": "_cached",
     "Entity": "_base",
     "EntityUse": "_base",
     "Hold": "_base",
@@ -38,6 +41,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "CacheCounts",
+    "CachedStore",
     "Entity",
     "EntityUse",
     "Hold",

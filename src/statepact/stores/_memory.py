@@ -112,6 +112,12 @@ class MemoryStore:
                 session.entities.pop(entity, None)
             _extend(session, entries)
 
+    async def drop(self, key: SessionKey) -> None:
+        """Let go of everything of a session, for one who uses this store as a cache."""
+        self._check_open()
+        with self._lock:
+            self._sessions.pop(key, None)
+
     # -- who runs, and what is new ---------------------------------------------------------------
 
     async def hold(self, key: SessionKey, hold: Hold) -> None:

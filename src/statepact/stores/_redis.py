@@ -118,6 +118,15 @@ class RedisStore:
     async def blocks(self, key: SessionKey, addresses: Iterable[bytes]) -> Mapping[bytes, bytes]:
         return await self._fields(self._keys.of(key).blocks, list(dict.fromkeys(addresses)))
 
+    async def drop(self, key: SessionKey) -> None:
+        """Let go of everything of a session, for one who uses this store as a cache.
+
+        Raises `SetupError` for a record, which lets go of nothing.
+        """
+        if self.mode == "record":
+            raise SetupError("a record cannot drop a session", hint="open it with mode='cache', or erase the session")
+        await self._ask("UNLINK", *self._keys.of(key))
+
     # -- who runs, and what is new ---------------------------------------------------------------
 
     async def hold(self, key: SessionKey, hold: Hold) -> None:

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from statepact.stores._base import Store
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, *, cache: str | None = None) -> Store:
     """Return the store of a URL; it connects at first use.
+
+    `cache` is the URL of a cache to put in front of it: `redis://…` or `memory:`.
 
     | URL | options after a question mark |
     |---|---|
@@ -27,6 +29,8 @@ def open_store(url: str) -> Store:
     `durability` is `power` or `process`, times are in seconds, `read_only` is `1`. Raises `SetupError`
     for anything else, and `MissingExtra`; a password in the URL is not repeated.
     """
+    if cache is not None:
+        return _cached(url, cache)
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -40,6 +44,25 @@ def open_store(url: str) -> Store:
             hint=f"use one of {_FORMS}",
         )
     return opener(url, parts)
+
+
+def _cached(url: str, cache: str) -> Store:
+    from statepact.stores._cached import CachedStore
+
+    scheme = cache.partition(":")[0]
+    if scheme == "memory":
+        from statepact.stores._memory import MemoryStore
+
+        return CachedStore(open_store(url), MemoryStore())
+    if not scheme.startswith(("redis", "unix")):
+        raise SetupError(f"{scheme!r} is no cache", hint="use redis://host:6379/0, or memory:")
+    from statepact.stores._redis import RedisStore
+
+    found = open_store(cache if "mode=" in cache else f"{cache}{'&' if '?' in cache else '?'}mode=cache")
+    assert isinstance(found, RedisStore)
+    if found.mode != "cache":
+        raise SetupError("a record cannot be the cache of another one", hint="leave out ?mode=record")
+    return CachedStore(open_store(url), found)
 
 
 def _memory(url: str, parts: SplitResult) -> Store:
