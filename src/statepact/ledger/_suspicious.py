@@ -1,0 +1,43 @@
+"""Texts that mean "no value" to whoever wrote them and are a value to everybody else.
+
+A model that has nothing to say often says `"null"` or `"N/A"`. Nobody can know whether that was meant,
+so it is kept as it is and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic_core import from_json
+
+from statepact.contracts._clean import dotted
+
+SUSPICIOUS = "suspicious"
+"""Key of the record under which the paths stand."""
+
+WORDS = frozenset({"", "null", "NULL", "None", "N/A", "n/a", "undefined"})
+
+_QUOTED = tuple(f'"{word}"'.encode() for word in sorted(WORDS))
+
+
+def suspicious_paths(document: bytes, *, omitted: tuple[str, ...] = ()) -> list[str]:
+    """Return the dotted paths of such texts in a document; not those that nobody has set."""
+    for word in _QUOTED:
+        if word in document:
+            values: dict[str, Any] = from_json(document)
+            said = {name: value for name, value in values.items() if name not in omitted}
+            return [dotted(path) for path in _paths(said)]
+    return []
+
+
+def _paths(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    if isinstance(value, str):
+        if value in WORDS:
+            yield path
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _paths(item, *path, key)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths(item, *path, index)
