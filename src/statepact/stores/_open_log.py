@@ -370,7 +370,8 @@ class OpenLog(LogReader):
         entry.extra = payload[sum([cell.size for cell in entry.cells]) :]
         for cell, document in zip(entry.cells, made.documents, strict=True):
             self._keep_as(cell, payload[cell.offset : cell.offset + cell.size], document)
-        self._note_unset(entry)
+        if entry.extra:
+            self._note_unset(entry)
         return entry
 
 

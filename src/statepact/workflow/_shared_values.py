@@ -41,9 +41,6 @@ class SharedValues:
         self._held: dict[type[Contract], Shared[Any]] = {}
         self._items: dict[type[Contract], list[Item]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._held)
-
     def get(self, contract: type[C]) -> Shared[C] | None:
         """Return the hold on a value if the step has it already."""
         return self._held.get(contract)

@@ -26,7 +26,7 @@ from statepact.ledger._header import Reached, Read
 from statepact.ledger._suspicious import SUSPICIOUS, suspicious_paths
 from statepact.ledger._unset import UNSET, unset_in
 from statepact.models._base import Prompt, Reply, Usage
-from statepact.stores._open_log import NO_PINNED, Document, Draft
+from statepact.stores._open_log import NO_PINNED, Document, Draft, Requirement
 from statepact.workflow._fan_out import Awaited, Gathered
 from statepact.workflow._one_of import one_of
 from statepact.workflow._pinned import Shown
@@ -60,8 +60,8 @@ class StepScope:
         self._pinned: Shown | None = None
         self._revision = 0
         self._cells: dict[type[Contract], list[Cell]] = {}
-        self.shared = SharedValues(name)
-        """The shared values of the session that the step holds."""
+        self.shared: SharedValues | None = None
+        """The shared values of the session that the step holds, `None` if it holds none."""
         self._merged: dict[type[Contract], Contract] = {}
         """What several writers make together, for readers of one value."""
         self._digest = b"\x00" * 16
@@ -110,16 +110,18 @@ class StepScope:
 
     async def hold(self, contracts: Iterable[type[Contract]]) -> None:
         """Read shared values of the session as it has them now."""
-        new = [contract for contract in contracts if self.shared.get(contract) is None]
+        shared = self.shared or SharedValues(self.name)
+        new = [contract for contract in contracts if shared.get(contract) is None]
         if new:
             await self.run.log.refresh()
         for contract in new:
-            self.shared.add(await self.run.log.shared(contract))
+            shared.add(await self.run.log.shared(contract))
+            self.shared = shared
 
     def held(self, contract: type[C]) -> Shared[C]:
         """Return the step's hold on a shared value that it has read."""
         self.used = True
-        held = self.shared.get(contract)
+        held = self.shared.get(contract) if self.shared is not None else None
         assert held is not None
         return held
 
@@ -203,11 +205,14 @@ class StepScope:
     async def prompt(self, instruction: str, fields: Iterable[str] = (), *, budget: int | None = None) -> Prompt:
         """Return the baton and the instruction as a prompt. Raises `ContextTooLarge`."""
         pinned = await self._show_baton()
-        self.shared.shown()
+        shared: Sequence[Item] = ()
+        if self.shared is not None:
+            self.shared.shown()
+            shared = self.shared.items()
         return prompt_of(
             self.request,
             pinned.text,
-            [item for item in (*self._items, *self.shared.items()) if not item.cell.is_request],
+            [item for item in (*self._items, *shared) if not item.cell.is_request],
             instruction,
             fields=fields,
             budget=budget or self.run.budget,
@@ -256,7 +261,7 @@ class StepScope:
             return
         self._pinned.sent(text)
         mark_sent(self._items, text)
-        if self.shared:
+        if self.shared is not None:
             mark_sent(self.shared.items(), text)
         self.used = True
 
@@ -304,8 +309,11 @@ class StepScope:
             await self._check_links(checked, links)
         if links:
             self.extra["links"] = links
-        if self.shared:
-            self._add_changes(documents)
+        requires: tuple[Requirement, ...] = ()
+        shared: Sequence[Item] = ()
+        if self.shared is not None:
+            self._add_changes(self.shared, documents)
+            requires, shared = self.shared.requires(), self.shared.items()
         pinned, exceptions = self._pinned.reads(known=self.used) if self._pinned else (NO_PINNED, ())
         draft = Draft(
             at=self.run.clock.now(),
@@ -314,15 +322,13 @@ class StepScope:
             branch=self.branch,
             input_digest=self._digest,
             documents=documents,
-            reads=(*map(self._read, (*self._items, *self.shared.items())), *exceptions)
-            if self.shared
-            else (*map(self._read, self._items), *exceptions),
+            reads=(*map(self._read, self._items), *map(self._read, shared), *exceptions),
             pinned=pinned,
             extra=self._extra(),
-            requires=self.shared.requires() if self.shared else (),
+            requires=requires,
         )
         entry = await self.run.log.append(draft)
-        if self.shared:
+        if self.shared is not None:
             self.shared.close()
         for cell, (stored, exact) in zip(entry.cells, offers, strict=False):
             if exact is not None:
@@ -339,10 +345,10 @@ class StepScope:
         self._note_suspicious(contract.contract_name, document, parts, defaults)
         return Document(describe(contract), parts, False, omitted)
 
-    def _add_changes(self, documents: list[Document]) -> None:
+    def _add_changes(self, shared: SharedValues, documents: list[Document]) -> None:
         """Add what the step changes of shared values as further cells of the same entry."""
-        self.shared.settle()
-        for name, document, data, cleaned, unset in self.shared.changes(self.run.log.key.owner):
+        shared.settle()
+        for name, document, data, cleaned, unset in shared.changes(self.run.log.key.owner):
             if unset:
                 self.extra.setdefault(UNSET, {})[str(len(documents))] = unset
             if cleaned:
