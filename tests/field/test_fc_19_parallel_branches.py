@@ -9,9 +9,11 @@ from typing import Annotated
 
 import pytest
 
-from statepact import Context, Contract, Merge, Store, Workflow
+from statepact import Context, Contract, Merge, Shared, Store, Workflow, open_session
 from statepact.errors import ConflictingValues
 from statepact.models import Prompt
+
+Reopen = Callable[[], Awaitable[Store]]
 
 
 class Flight(Contract):
@@ -307,3 +309,44 @@ async def test_fc_19_a_model_sees_one_line_of_what_the_branches_make(store: Stor
         ("FrugalPlan.itinerary", "book_flight"),
         ("FrugalPlan.itinerary", "book_hotel"),
     }
+
+
+class Board(Contract):
+    flight: Flight | None = None
+    hotel: Hotel | None = None
+    budget_left: int = 1_000
+    spent: Annotated[list[int], Merge.append] = []
+
+
+async def test_fc_19_writers_of_one_shared_map_lose_no_part_in_200_interleavings(stores: Reopen) -> None:
+    """Two workers with logs of their own: parts land whoever is first, and a sum is never half."""
+    store, other = await stores(), await stores()
+    winners = set()
+
+    async def book(seed: int, at: Store, name: str, cost: int, **part: object) -> None:
+        pause = chance_of(seed)
+        async with open_session(f"trip-{seed // 2}", run=name, store=at) as session:
+
+            @session.step(name)
+            async def write(board: Shared[Board]) -> Budget:
+                await pause()
+                left = board.fields.budget_left - cost
+                await pause()
+                board.set(budget_left=left, **part)
+                board.merge(spent=[cost])
+                return Budget(left=left)
+
+            await write()  # type: ignore[call-arg]
+
+    for seed in range(200):
+        await asyncio.gather(
+            book(2 * seed, store, "flight", 590, flight=FLIGHT), book(2 * seed + 1, other, "hotel", 25, hotel=HOTEL)
+        )
+        async with open_session(f"trip-{seed}", store=store) as session:
+            board = await session.shared(Board)
+        assert board is not None
+        assert (board.flight, board.hotel, board.budget_left) == (FLIGHT, HOTEL, 385), seed
+        assert sorted(board.spent) == [25, 590]
+        winners.add(tuple(board.spent))
+
+    assert winners == {(590, 25), (25, 590)}

@@ -130,7 +130,8 @@ class LossReport:
     conflicts: tuple[Conflict, ...] = ()
     """Facts on which writers differ so that their reader did not run, with what each wrote."""
     suspicious: tuple[str, ...] = ()
-    """Facts whose text says `null`, `N/A` or nothing: kept as they are, and perhaps meant as no value."""
+    """Facts whose text says `null` or `N/A`: kept as they are, and perhaps meant as no value. In changes of
+    shared values also empty ones."""
 
     @property
     def delivered(self) -> int:

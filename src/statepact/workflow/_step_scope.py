@@ -353,13 +353,15 @@ class StepScope:
                 self.extra.setdefault(UNSET, {})[str(len(documents))] = unset
             if cleaned:
                 self._note_paths("cleaned", name, cleaned)
-            self._note_suspicious(name, data, document.parts)
+            self._note_suspicious(name, data, document.parts, empty=True)
             documents.append(document)
 
-    def _note_suspicious(self, contract: str, document: bytes, parts: Parts, defaults: tuple[str, ...] = ()) -> None:
+    def _note_suspicious(
+        self, contract: str, document: bytes, parts: Parts, defaults: tuple[str, ...] = (), *, empty: bool = False
+    ) -> None:
         # Of a large document the small part: what has a kilobyte says more than "null".
         small = document if parts.stored is document else parts.stored.partition(b"\x00")[0]
-        if found := suspicious_paths(small, omitted=defaults):
+        if found := suspicious_paths(small, omitted=defaults, empty=empty):
             self._note_paths(SUSPICIOUS, contract, found)
 
     def _note_paths(self, key: str, contract: str, paths: Iterable[str]) -> None:
