@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statepact.__about__ import __version__
 
 if TYPE_CHECKING:
-    from statepact.contracts import Answers, Contract, Limit, Pinned, Sensitive, Upgrade
+    from statepact.contracts import Answers, Contract, Limit, Merge, Pinned, Sensitive, Upgrade
     from statepact.errors import StatepactError
     from statepact.loss import LossReport
     from statepact.stores import MemoryStore, SqliteStore, Store, open_store
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Request,
         Run,
         Session,
+        Shared,
         UnclaimedFacts,
         Workflow,
         open_session,
@@ -37,11 +38,13 @@ _HOMES = {
     "Limit": "contracts",
     "LossReport": "loss",
     "MemoryStore": "stores",
+    "Merge": "contracts",
     "Pinned": "contracts",
     "Request": "workflow",
     "Run": "workflow",
     "Sensitive": "contracts",
     "Session": "workflow",
+    "Shared": "workflow",
     "SqliteStore": "stores",
     "StatepactError": "errors",
     "Store": "stores",
@@ -62,11 +65,13 @@ __all__ = [
     "Limit",
     "LossReport",
     "MemoryStore",
+    "Merge",
     "Pinned",
     "Request",
     "Run",
     "Sensitive",
     "Session",
+    "Shared",
     "SqliteStore",
     "StatepactError",
     "Store",

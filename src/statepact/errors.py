@@ -222,13 +222,19 @@ class ConflictingValues(StateError):
 
     code = "ERR_CONFLICTING_VALUES"
 
-    def __init__(self, contract: str, *, writers: Iterable[str], fields: Iterable[str]) -> None:
+    def __init__(
+        self, contract: str, *, writers: Iterable[str], fields: Iterable[str], cells: Iterable[tuple[int, int]] = ()
+    ) -> None:
         self.contract = contract
         self.writers = tuple(writers)
         self.fields = tuple(fields)
+        """Those that differ, as dotted paths."""
+        self.cells = tuple(cells)
+        """Where the values of the writers stand in the log: revision and number of the cell."""
         super().__init__(
             f"{contract} was written by {', '.join(self.writers)} with different {', '.join(self.fields)}",
-            hint=f"read list[{contract.split()[0]}] to get all of them, or let one step write it",
+            hint=f"read list[{contract.split()[0]}] to get all of them, give the field a merge rule"
+            " (Annotated[..., Merge.last]), or let one step write it",
         )
 
 
@@ -286,6 +292,21 @@ class SharedConflict(StateError):
     """A shared value that was read has changed since, and running again did not help."""
 
     code = "ERR_SHARED_CONFLICT"
+
+    def __init__(self, contract: str, *, fields: Iterable[str], winner: str, run: str, revision: int) -> None:
+        self.contract = contract
+        self.fields = tuple(fields)
+        """Those that were read and have changed since."""
+        self.winner = winner
+        """The step that changed them first."""
+        self.run = run
+        self.revision = revision
+        """Where its change stands in the log."""
+        super().__init__(
+            f"shared {contract} has changed since it was read: step {winner!r} of run {run!r} changed"
+            f" {', '.join(self.fields)} at revision {revision}",
+            hint="run the step again with the new value, change the field without reading it, or give it a merge rule",
+        )
 
 
 class Deleted(StateError):

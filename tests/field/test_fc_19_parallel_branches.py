@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from typing import Annotated
 
 import pytest
 
-from statepact import Contract, Store, Workflow
+from statepact import Context, Contract, Merge, Shared, Store, Workflow, open_session
 from statepact.errors import ConflictingValues
+from statepact.models import Prompt
+
+Reopen = Callable[[], Awaitable[Store]]
 
 
 class Flight(Contract):
@@ -190,3 +194,159 @@ def wide(pause: Callable[[], Awaitable[None]]) -> Workflow:
         return Itinerary(flight=FLIGHT, hotel=HOTEL, budgets=[budget.left for budget in budgets])
 
     return workflow
+
+
+class Trip(Contract):
+    flight: Flight | None = None
+    hotel: Hotel | None = None
+    notes: Annotated[list[str], Merge.append] = []
+
+
+class Plan(Contract):
+    itinerary: Trip
+    budget_left: int
+
+
+class FrugalPlan(Contract):
+    itinerary: Trip
+    budget_left: Annotated[int, Merge.minimum]
+
+
+class Ticket(Contract):
+    flight: str
+    hotel: str
+    notes: list[str]
+    budget_left: int
+
+
+def one_map(plan: type[Plan] | type[FrugalPlan], pause: Callable[[], Awaitable[None]]) -> Workflow:
+    """Both branches write one contract, each its part of the nested one, and both the budget."""
+    workflow = Workflow("travel", results=[Ticket])
+
+    @workflow.step
+    async def book_flight() -> plan:  # type: ignore[valid-type]
+        await pause()
+        return plan(itinerary=Trip(flight=FLIGHT, notes=["window"]), budget_left=410)
+
+    @workflow.step
+    async def book_hotel() -> plan:  # type: ignore[valid-type]
+        await pause()
+        return plan(itinerary=Trip(hotel=HOTEL, notes=["late"]), budget_left=385)
+
+    @workflow.step
+    async def pay(whole: plan) -> Ticket:  # type: ignore[valid-type]
+        trip = whole.itinerary
+        assert trip.flight is not None
+        assert trip.hotel is not None
+        return Ticket(flight=trip.flight.no, hotel=trip.hotel.name, notes=trip.notes, budget_left=whole.budget_left)
+
+    return workflow
+
+
+async def test_fc_19_disjoint_parts_of_one_map_merge_in_200_of_200_runs(store: Store) -> None:
+    """Each branch sets its part of a nested contract; the rule of the field decides where both did."""
+    orders = set()
+
+    for seed in range(200):
+        run = await one_map(FrugalPlan, chance_of(seed)).run("Lisbon", store=store)
+
+        assert run.ok, (seed, run.problem)
+        ticket = run[Ticket]
+        assert (ticket.flight, ticket.hotel, ticket.budget_left) == ("LX 318", "Alma", 385)
+        assert ticket.notes == [note for plan in run.all(FrugalPlan) for note in plan.itinerary.notes]
+        assert run.loss.is_complete
+        orders.add(tuple(ticket.notes))
+
+    assert orders == {("window", "late"), ("late", "window")}
+
+
+async def test_fc_19_without_a_rule_the_conflict_has_both_values_and_writers(store: Store) -> None:
+    """Only the field that differs is in conflict; values stand in the report and not in the error."""
+    run = await one_map(Plan, chance_of(1)).run("Lisbon", store=store)
+
+    assert isinstance(run.problem, ConflictingValues)
+    assert run.problem.fields == ("budget_left",)
+    assert set(run.problem.writers) == {"book_flight", "book_hotel"}
+    assert "410" not in str(run.problem)
+    (conflict,) = run.loss.conflicts
+    assert (conflict.fact, conflict.reader) == ("Plan.budget_left", "pay")
+    assert dict(conflict.values) == {"book_flight": "410", "book_hotel": "385"}
+    assert "410" not in str(run.loss)
+
+
+async def test_fc_19_a_model_sees_one_line_of_what_the_branches_make(store: Store) -> None:
+    """The merged value is shown once, with all its writers, and counts as delivered from each."""
+    workflow = Workflow("travel")
+
+    @workflow.step
+    async def book_flight() -> FrugalPlan:
+        return FrugalPlan(itinerary=Trip(flight=FLIGHT), budget_left=410)
+
+    @workflow.step
+    async def book_hotel() -> FrugalPlan:
+        return FrugalPlan(itinerary=Trip(hotel=HOTEL), budget_left=385)
+
+    @workflow.step
+    async def pay(ctx: Context, plan: FrugalPlan) -> Hotel:
+        return await ctx.ask(Hotel, "Name the hotel.")
+
+    prompts: list[str] = []
+
+    async def model(prompt: Prompt) -> str:
+        prompts.append(prompt.text)
+        return HOTEL.model_dump_json()
+
+    run = await workflow.run("Lisbon", store=store, ask=model)
+
+    (line,) = [line for line in prompts[0].splitlines() if line.startswith("FrugalPlan")]
+    assert "LX 318" in line
+    assert "Alma" in line
+    assert "410" not in line
+    assert "book_flight" in line
+    assert "book_hotel" in line
+    assert run.loss.is_complete
+    assert {(one.fact, one.writer) for one in run.loss.deliveries} >= {
+        ("FrugalPlan.itinerary", "book_flight"),
+        ("FrugalPlan.itinerary", "book_hotel"),
+    }
+
+
+class Board(Contract):
+    flight: Flight | None = None
+    hotel: Hotel | None = None
+    budget_left: int = 1_000
+    spent: Annotated[list[int], Merge.append] = []
+
+
+async def test_fc_19_writers_of_one_shared_map_lose_no_part_in_200_interleavings(stores: Reopen) -> None:
+    """Two workers with logs of their own: parts land whoever is first, and a sum is never half."""
+    store, other = await stores(), await stores()
+    winners = set()
+
+    async def book(seed: int, at: Store, name: str, cost: int, **part: object) -> None:
+        pause = chance_of(seed)
+        async with open_session(f"trip-{seed // 2}", run=name, store=at) as session:
+
+            @session.step(name)
+            async def write(board: Shared[Board]) -> Budget:
+                await pause()
+                left = board.fields.budget_left - cost
+                await pause()
+                board.set(budget_left=left, **part)
+                board.merge(spent=[cost])
+                return Budget(left=left)
+
+            await write()  # type: ignore[call-arg]
+
+    for seed in range(200):
+        await asyncio.gather(
+            book(2 * seed, store, "flight", 590, flight=FLIGHT), book(2 * seed + 1, other, "hotel", 25, hotel=HOTEL)
+        )
+        async with open_session(f"trip-{seed}", store=store) as session:
+            board = await session.shared(Board)
+        assert board is not None
+        assert (board.flight, board.hotel, board.budget_left) == (FLIGHT, HOTEL, 385), seed
+        assert sorted(board.spent) == [25, 590]
+        winners.add(tuple(board.spent))
+
+    assert winners == {(590, 25), (25, 590)}

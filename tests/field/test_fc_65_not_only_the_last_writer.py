@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Annotated
 
 import pytest
 
-from statepact import Contract, Store, Workflow, open_session
+from statepact import Contract, Merge, Store, Workflow, open_session
 from statepact.errors import CorruptState
 from statepact.ledger import SessionKey, Snapshot, session_key
+from statepact.ledger._shared import shared_value
 from statepact.stores._base import NewEntry
 from statepact.stores._open_log import OpenLog
 
@@ -152,3 +154,95 @@ async def test_fc_65_a_workflow_resumed_elsewhere_has_all_outputs(stores: Reopen
         Category(name="refund"),
         Count(total=2),
     )
+
+
+class Ticket(Contract):
+    messages: Annotated[list[str], Merge.append] = []
+    category: str | None = None
+    count: Annotated[int, Merge.add] = 0
+
+
+async def shared_ticket(stores: Reopen, *, at: int | None = None) -> dict[str, object]:
+    """What a new process reads."""
+    log = await OpenLog.open(await stores(), session_key("local", "s-1"))
+    ticket = shared_value(await log.shared(Ticket, at=at))
+    return {} if ticket is None else ticket.model_dump(exclude_unset=True)
+
+
+async def test_fc_65_deltas_of_one_shared_value_are_put_together_again(stores: Reopen) -> None:
+    """A writes messages, B a category, C count += 2, D nothing: after each a new process has all so far."""
+    revisions = []
+    for name, how, fields, expected in (
+        ("a", "merge", {"messages": ["m1"]}, {"messages": ["m1"]}),
+        ("b", "set", {"category": "refund"}, {"messages": ["m1"], "category": "refund"}),
+        ("c", "merge", {"count": 2}, {"messages": ["m1"], "category": "refund", "count": 2}),
+        ("d", "set", {}, {"messages": ["m1"], "category": "refund", "count": 2}),
+    ):
+        async with open_session("s-1", store=await stores(), run=f"r-{name}") as session, session.step(name) as step:
+            getattr(await step.shared(Ticket), how)(**fields)
+            await step.commit()
+            revisions.append(session._scope.log.log.revision)
+        assert await shared_ticket(stores) == expected, name
+
+    assert await shared_ticket(stores, at=revisions[1]) == {"messages": ["m1"], "category": "refund"}
+    async with open_session("s-1", store=await stores()) as session:
+        second = await session.shared(Ticket, at=revisions[1])
+        assert second is not None
+        assert second.model_fields_set == {"messages", "category"}
+        assert await session.shared(Ticket, at=0) is None
+
+
+class Counting:
+    """A store that counts how often values are read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.reads = 0
+
+    async def payloads(self, key: SessionKey, revisions: object) -> object:
+        self.reads += 1
+        return await self._store.payloads(key, revisions)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+
+async def test_fc_65_a_chain_of_500_deltas_is_folded_with_one_read(stores: Reopen) -> None:
+    """The first, the last and all in between count, and each is read once, however often somebody asks."""
+    async with open_session("s-1", store=await stores(), run="r-1") as session:
+        for number in range(500):
+            async with session.step("step", branch=f"n{number}") as step:
+                ticket = await step.shared(Ticket)
+                ticket.merge(count=2, messages=[f"m{number}"])
+                if number == 3:
+                    ticket.set(category="refund")
+                await step.commit()
+
+    store = Counting(await stores())
+    log = await OpenLog.open(store, session_key("local", "s-1"))  # type: ignore[arg-type]
+    folded = await log.shared(Ticket)
+    await log.shared(Ticket)
+
+    assert folded.values == {
+        "count": 1000,
+        "messages": [f"m{number}" for number in range(500)],
+        "category": "refund",
+    }
+    assert store.reads == 1
+
+
+@pytest.mark.parametrize("lost", [{"header": 3}, {"payload": 3}], ids=["header", "value"])
+async def test_fc_65_a_missing_delta_is_reported_and_not_skipped(stores: Reopen, lost: dict[str, int]) -> None:
+    """A fold without one of the changes would be another value that looks whole."""
+    async with open_session("s-1", store=await stores(), run="r-1") as session:
+        for number in range(5):
+            async with session.step("count", branch=f"n{number}") as step:
+                (await step.shared(Ticket)).merge(count=2)
+                await step.commit()
+
+    async def read() -> None:
+        log = await OpenLog.open(Forgetful(await stores(), **lost), session_key("local", "s-1"))  # type: ignore[arg-type]
+        await log.shared(Ticket)
+
+    with pytest.raises(CorruptState, match="revision 3"):
+        await read()

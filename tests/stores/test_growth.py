@@ -13,7 +13,7 @@ from statepact.ledger import SessionKey
 from statepact.ledger._blocks import Parts, take_apart
 from statepact.ledger._header import Read
 from statepact.stores import MemoryStore, SqliteStore, Store
-from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._open_log import Document, Draft, OpenLog
 from statepact.stores._verify import verify
 
 KEY = SessionKey("acme", "long")
@@ -30,7 +30,7 @@ def wrote(
     step: str, document: bytes, *, contract: str = "State 1.0|constant,text", reads: tuple[Read, ...] = ()
 ) -> Draft:
     parts: Parts = take_apart(KEY.owner, document)
-    return Draft(at=1, run="r", step=step, documents=[(contract, parts)], reads=reads)
+    return Draft(at=1, run="r", step=step, documents=[Document(contract, parts)], reads=reads)
 
 
 def disk_usage(folder: Path) -> int:

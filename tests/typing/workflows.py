@@ -17,9 +17,11 @@ from statepact import (
     Limit,
     LossReport,
     MemoryStore,
+    Merge,
     Pinned,
     Run,
     Sensitive,
+    Shared,
     SqliteStore,
     StatepactError,
     Store,
@@ -210,3 +212,57 @@ async def choose(found: Gathered[Final]) -> Final:
     for one in found:
         assert_type(one, Final)
     return found.values[0]
+
+
+# -- merge rules: the mark disappears --------------------------------------------------------------
+
+
+def mean(earlier: float, later: float) -> float:
+    return (earlier + later) / 2
+
+
+class Basket(Contract):
+    coupon: str | None = None
+    items: Annotated[list[str], Merge.append] = []
+    visits: Annotated[int, Merge.add] = 0
+    score: Annotated[float, Merge(mean)] = 0.0
+
+
+assert_type(Basket().items, list[str])
+assert_type(Basket(visits=1).visits, int)
+assert_type(Basket(score=0.5).score, float)
+Basket(items=[1])  # type: ignore[list-item]
+Merge("append")  # type: ignore[arg-type]
+
+# -- shared values: typed by the contract ----------------------------------------------------------
+
+
+@workflow.step
+async def check_out(ctx: Context, basket: Shared[Basket]) -> Final:
+    assert_type(basket, Shared[Basket])
+    assert_type(basket.value, Basket)
+    assert_type(basket.fields.coupon, str | None)
+    assert_type(basket.fields.items, list[str])
+    assert_type(basket.has("coupon"), bool)
+    assert_type(basket.revision, int)
+    basket.set(coupon=None)
+    basket.merge(visits=1)
+    basket.delete("coupon")
+    basket.replace(Basket())
+    basket.replace(complaint)  # type: ignore[arg-type]
+    _ = basket.fields.nothing  # type: ignore[attr-defined]
+    _ = basket.nothing  # type: ignore[attr-defined]
+    return Final(text=basket.fields.coupon)  # type: ignore[arg-type]
+
+
+async def share(run: Run) -> None:
+    assert_type(run.shared(Basket), Basket | None)
+    assert_type(run.shared(Basket, at=3), Basket | None)
+    async with open_session("s-1") as session, session.step("pay") as step:
+        assert_type(await step.shared(Basket), Shared[Basket])
+        assert_type(await session.shared(Basket), Basket | None)
+    with open_session("s-1") as plain:
+        with plain.step("pay") as plain_step:
+            assert_type(plain_step.shared(Basket), Shared[Basket])
+            plain_step.shared(int)  # type: ignore[type-var]
+        assert_type(plain.shared(Basket, at=3), Basket | None)

@@ -37,6 +37,10 @@ def show_session(
         print_ledger(out, report.ledger, title=f"session {session} · run {report.run} · {report.status}")
         out.print()
         out.print(str(report), markup=False)
+        for conflict in report.conflicts:
+            out.print(f"\n{conflict.fact}, of which {conflict.reader} was to read one value:", markup=False)
+            for writer, value in conflict.values:
+                out.print(f"  {writer} wrote {value}", markup=False)
         if len(runs) > 1:
             out.print(
                 f"\n{len(runs)} runs in this session; --run ID shows another: {', '.join(runs[-5:])}", markup=False

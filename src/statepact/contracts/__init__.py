@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from statepact.contracts._contract import Contract, label
     from statepact.contracts._fields import FactField, fact_fields, linked_fields, pinned_fields
     from statepact.contracts._marks import Answers, Limit, Pinned, Sensitive
+    from statepact.contracts._merge import Merge
     from statepact.contracts._old import OldValue, read_old
     from statepact.contracts._text import ReadText, read_text
     from statepact.contracts._upgrade import Upgrade
@@ -18,6 +19,7 @@ _HOMES = {
     "Contract": "_contract",
     "FactField": "_fields",
     "Limit": "_marks",
+    "Merge": "_merge",
     "OldValue": "_old",
     "Pinned": "_marks",
     "ReadText": "_text",
@@ -40,6 +42,7 @@ __all__ = [
     "Contract",
     "FactField",
     "Limit",
+    "Merge",
     "OldValue",
     "Pinned",
     "ReadText",

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from statepact.contracts._contract import Contract, label
 from statepact.contracts._marks import LIMIT, PINNED, SENSITIVE, Answers, Mark, marks_in
+from statepact.contracts._merge import Merge
 from statepact.errors import SetupError
 
 
@@ -26,6 +27,8 @@ class FactField:
     limit: bool = False
     sensitive: bool = False
     links: tuple[Answers, ...] = ()
+    merge: Merge | None = None
+    """What becomes of it if several writers have set it; `None` if they have to agree."""
 
     @property
     def label(self) -> str:
@@ -66,7 +69,7 @@ def linked_fields(contract: type[Contract]) -> tuple[FactField, ...]:
 
 
 def _fact_field(contract: type[Contract], name: str, info: FieldInfo) -> FactField:
-    marks = [item for item in info.metadata if isinstance(item, (Mark, Answers))]
+    marks: list[Mark | Answers | Merge] = [item for item in info.metadata if isinstance(item, (Mark, Answers))]
     marks += marks_in(info.annotation)
     marks += _marks_of_nested(info.annotation, {contract})
     links = tuple(mark for mark in marks if isinstance(mark, Answers))
@@ -85,7 +88,23 @@ def _fact_field(contract: type[Contract], name: str, info: FieldInfo) -> FactFie
         limit=LIMIT in marks and not sensitive,
         sensitive=sensitive,
         links=links,
+        merge=merge_rules(contract).get(name),
     )
+
+
+@cache
+def merge_rules(model: type[BaseModel]) -> dict[str, Merge]:
+    """Return the merge rules of a model's own fields by name; those of nested models are theirs."""
+    rules: dict[str, Merge] = {}
+    for name, info in model.model_fields.items():
+        found = [item for item in (*info.metadata, *marks_in(info.annotation)) if isinstance(item, Merge)]
+        if len(found) > 1:
+            raise SetupError(
+                f"{model.__name__}.{name} has {len(found)} merge rules", hint="a field is merged by one rule"
+            )
+        if found:
+            rules[name] = found[0]
+    return rules
 
 
 def _marks_of_nested(annotation: Any, seen: set[type[BaseModel]]) -> Iterator[Mark]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from statepact.contracts._merge import Merge
+
 if TYPE_CHECKING:
     from statepact.contracts._contract import Contract
 
@@ -61,7 +63,7 @@ class Answers:
         return answer in accepted if isinstance(accepted, (list, tuple, set, frozenset)) else bool(answer == accepted)
 
 
-def marks_in(annotation: Any) -> Iterator[Mark | Answers]:
+def marks_in(annotation: Any) -> Iterator[Mark | Answers | Merge]:
     """Yield every mark anywhere inside an annotation, in reading order.
 
     A mark on a part counts for the whole field (`list[Pinned[str]]` pins the list): the fact is
@@ -70,7 +72,7 @@ def marks_in(annotation: Any) -> Iterator[Mark | Answers]:
     if typing.get_origin(annotation) is Annotated:
         inner, *metadata = typing.get_args(annotation)
         yield from marks_in(inner)
-        yield from (item for item in metadata if isinstance(item, (Mark, Answers)))
+        yield from (item for item in metadata if isinstance(item, (Mark, Answers, Merge)))
         return
     for argument in typing.get_args(annotation):
         if isinstance(argument, list):

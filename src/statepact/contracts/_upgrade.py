@@ -126,6 +126,14 @@ def path_of(contract: type[Contract], written: str) -> Sequence[Upgrade]:
     return tuple(steps)
 
 
+def renamed(contract: type[Contract], written: str, names: Iterable[str]) -> list[str]:
+    """Return what fields of an older version are called in `contract`, in the same order."""
+    names = list(names)
+    for upgrade in path_of(contract, written):
+        names = [upgrade.renamed.get(name, name) for name in names]
+    return names
+
+
 def version_in(values: Mapping[str, Any], contract: type[Contract]) -> str:
     """Return the version that a foreign value says it has: its field `version`, `1.3` or `v1.3`.
 

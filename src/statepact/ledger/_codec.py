@@ -5,8 +5,9 @@ A value that would come back different is refused when it is written, with its p
 from the contract alone: nothing in stored data names a class, and data that looks as if it did comes
 back as the dict it was.
 
-Not part of a value: which fields were set explicitly, private attributes, cached properties, the
-order of a dict, and which class holds a fixed offset (`timezone` comes back for Pydantic's own).
+Not part of the bytes: which fields were set explicitly (`_unset.py` keeps that), private attributes,
+cached properties, the order of a dict, and which class holds a fixed offset (`timezone` comes back
+for Pydantic's own).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pydantic_core import from_json
 from statepact.contracts._check import violation
 from statepact.contracts._clean import MAX_DEPTH, clean_value, dotted
 from statepact.contracts._contract import Contract, label
-from statepact.contracts._upgrade import path_of, reads_as_it_is
+from statepact.contracts._upgrade import path_of
 from statepact.errors import CorruptState, NotExact, StatepactError, TooLarge
 from statepact.ledger._containers import read_python
 from statepact.ledger._nodes import Node, finished
@@ -85,16 +86,6 @@ def decode(contract: type[C], data: bytes, *, max_bytes: int = MAX_BYTES) -> C:
     return _decode(contract, data, max_bytes)[0]
 
 
-def decode_written(contract: type[C], data: bytes, *, written: str) -> C:
-    """Decode what was written under another version of `contract`, through its upgrades.
-
-    Raises what `decode` does, and `VersionMismatch` if no upgrades lead from `written`.
-    """
-    if reads_as_it_is(contract, written):
-        return decode(contract, data)
-    return decode(contract, upgraded(contract, data, written=written))
-
-
 def upgraded(contract: type[Contract], data: bytes, *, written: str) -> bytes:
     """Return the bytes of a value as the upgrades of `contract` make it; what is stored is not touched."""
     steps = path_of(contract, written)
@@ -126,13 +117,18 @@ def _encode(value: Contract, rest: Mapping[str, Any] | None, max_bytes: int) -> 
     data = None if rest else _encode_directly(plan, value.__dict__)
     if data is None:
         data, cleaned = _encode_walked(plan, value, rest)
-    if len(data) > max_bytes:
-        raise TooLarge(f"{label(type(value))} has {len(data):,} bytes, more than the limit of {max_bytes:,}")
-    if not plan.bounded and _is_deeper(data, MAX_DEPTH):
-        raise TooLarge(f"{label(type(value))} is nested deeper than {MAX_DEPTH} levels")
+    refuse_too_large(type(value), data, max_bytes)
     if plan.checked or cleaned:
         _try_round_trip(plan, value, data, rest, changed=bool(cleaned))
     return data, cleaned
+
+
+def refuse_too_large(contract: type[Contract], data: bytes, max_bytes: int) -> None:
+    """Raise `TooLarge` for bytes that would not be read again."""
+    if len(data) > max_bytes:
+        raise TooLarge(f"{label(contract)} has {len(data):,} bytes, more than the limit of {max_bytes:,}")
+    if not plan_of(contract).bounded and _is_deeper(data, MAX_DEPTH):
+        raise TooLarge(f"{label(contract)} is nested deeper than {MAX_DEPTH} levels")
 
 
 def _encode_directly(plan: Plan, fields: dict[str, Any]) -> bytes | None:

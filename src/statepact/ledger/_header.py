@@ -63,7 +63,8 @@ class CellSize:
     omitted: int = 0
     """Bit i is set if the writer did not set field i of the contract: its default is nobody's word."""
     deleted: int = 0
-    """Bit i is set if the writer deleted field i of a shared value."""
+    """Bit i is set if what field i of a shared value held is gone: the field was deleted or, if it is
+    not omitted, set anew instead of merged."""
 
 
 @dataclass(frozen=True, slots=True)

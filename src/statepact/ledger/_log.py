@@ -35,7 +35,9 @@ class Cell:
     omitted: int = 0
     """Bit i is set if the writer did not set field i."""
     deleted: int = 0
-    """Bit i is set if the writer deleted field i."""
+    """Bit i is set if what field i of a shared value held is gone: deleted, or set anew."""
+    unset: tuple[str, ...] = ()
+    """Dotted paths of nested fields that the writer did not set; known once `stored` is."""
     stored: bytes | None = None
     document: bytes | None = None
     """The stored bytes with large values put back in."""
@@ -53,6 +55,12 @@ class Cell:
         """
         return self.step == REQUEST_STEP and (INSIDE not in self.run or self.contract.name == WORDS)
 
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """The fields that it sets or deletes."""
+        untouched = self.omitted & ~self.deleted
+        return tuple(field.name for number, field in enumerate(self.contract.fields) if not untouched >> number & 1)
+
 
 @dataclass(slots=True, eq=False)
 class Entry:
@@ -65,6 +73,11 @@ class Entry:
     cells: tuple[Cell, ...] = ()
     extra: bytes | None = None
     """JSON object with reason, usage, marks …; empty for none, `None` if it has not been fetched."""
+
+    @property
+    def outputs(self) -> tuple[Cell, ...]:
+        """What the step returned, without its changes of shared values."""
+        return tuple([cell for cell in self.cells if not cell.shared])
 
 
 @dataclass(slots=True)
@@ -96,12 +109,14 @@ class RunLog:
 class SessionLog:
     """The log of one session as far as it has been read. Grows at its end and nowhere else."""
 
-    __slots__ = ("entries", "key", "names", "runs")
+    __slots__ = ("entries", "key", "names", "runs", "shared")
 
     def __init__(self, key: SessionKey) -> None:
         self.key = key
         self.names = Names()
         self.entries: list[Entry] = []
+        self.shared: dict[str, list[Cell]] = {}
+        """Changes of shared values by contract, of all runs, in the order of the log."""
         self.runs: dict[str, RunLog] = {}
 
     @property
@@ -137,6 +152,9 @@ class SessionLog:
             run.begun.pop((header.step, header.branch), None)
             run.by_cell.setdefault((header.step, header.branch), entry)
             for cell, written in zip(entry.cells, header.cells, strict=True):
+                if cell.shared:
+                    self.shared.setdefault(cell.contract.name, []).append(cell)
+                    continue
                 run.by_contract.setdefault(cell.contract.name, []).append(cell)
                 if _has_pinned(written.contract):
                     for one in (run, *run.inside):

@@ -23,6 +23,20 @@ class CellView:
     branch: str
     contract: ContractRecord
     values: Mapping[str, Any]
+    shared: bool = False
+    """It changes a shared value of the session; `values` holds what was set or merged."""
+    omitted: int = 0
+    """Bit i is set if the writer did not set field i: what stands there is nobody's word."""
+    deleted: int = 0
+    """Bit i is set if what field i of a shared value held is gone: deleted, or set anew."""
+
+    def says(self, number: int) -> bool:
+        """Whether the writer has set field `number`."""
+        return not self.omitted >> number & 1
+
+    def touches(self, number: int) -> bool:
+        """Whether the writer has set or deleted field `number`."""
+        return not (self.omitted & ~self.deleted) >> number & 1
 
     @property
     def writer(self) -> str:
@@ -66,6 +80,34 @@ class EntryView:
     def writer(self) -> str:
         """Step, and branch where there is one."""
         return f"{self.step}/{self.branch}" if self.branch else self.step
+
+    @property
+    def outputs(self) -> tuple[CellView, ...]:
+        """What the step returned, without its changes of shared values."""
+        return tuple(cell for cell in self.cells if not cell.shared)
+
+    def gave(self, read: ReadView) -> tuple[int, ...]:
+        """Return which fields of a cell the step was given, by number: those that somebody has said.
+
+        Of a shared value it was given the fields as they were last changed, and only those.
+        """
+        cell = read.cell
+        said = [
+            number for number, one in enumerate(cell.contract.fields) if cell.says(number) and one.name in cell.values
+        ]
+        if not cell.shared:
+            return tuple(said)
+        later = [
+            other.cell
+            for other in self.reads
+            if other.cell.shared
+            and other.cell.contract.name == cell.contract.name
+            and other.cell.revision > cell.revision
+        ]
+        newer = {
+            field.name for other in later for number, field in enumerate(other.contract.fields) if other.touches(number)
+        }
+        return tuple(number for number in said if cell.contract.fields[number].name not in newer)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from statepact.loss._measure import measure
 from statepact.loss._report import (
     SIGNS,
     ChangedId,
+    Conflict,
     Delivery,
     Ledger,
     LedgerRow,
@@ -19,6 +20,7 @@ __all__ = [
     "MASK",
     "SIGNS",
     "ChangedId",
+    "Conflict",
     "Delivery",
     "Ledger",
     "LedgerRow",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from statepact.contracts._clean import cut
@@ -12,6 +12,9 @@ from statepact.ledger._view import CellView, EntryView
 from statepact.loss._report import Ledger, LedgerRow, Obligation
 
 MASK = "•••"
+DELETED = "deleted"
+"""On purpose, so it is no loss."""
+
 LONGEST_VALUE = 60
 
 
@@ -20,18 +23,41 @@ def fact_ledger(
 ) -> Ledger:
     """Return the ledger of a run's steps; `asked` is the request if it was a contract: it has rows, no column."""
     standings = {(item.fact, item.writer, item.owed_by): item.standing for item in obligations}
+    gone = {
+        entry.revision: {
+            f"{cell.contract.name}.{field.name}"
+            for cell in entry.cells
+            for number, field in enumerate(cell.contract.fields)
+            if cell.shared and cell.touches(number) and not cell.says(number)
+        }
+        for entry in commits
+    }
     rows = [
         LedgerRow(
             f"{cell.contract.name}.{field.name}",
             shown(cell.values[field.name], field),
-            tuple(_word(cell, number, field, entry, standings) for entry in commits),
+            tuple(
+                DELETED if deleted else _word(cell, number, field, entry, standings)
+                for entry, deleted in _deletions(cell, field, commits, gone)
+            ),
         )
         for born in (*asked, *commits)
         for cell in born.cells
         for number, field in enumerate(cell.contract.fields)
-        if field.name in cell.values
+        if field.name in cell.values and cell.says(number)
     ]
     return Ledger(tuple(entry.writer for entry in commits), tuple(rows))
+
+
+def _deletions(
+    cell: CellView, field: FieldRecord, commits: Sequence[EntryView], gone: Mapping[int, set[str]]
+) -> Iterator[tuple[EntryView, bool]]:
+    """Yield each entry, and whether the field of a shared value had been deleted by then."""
+    deleted = False
+    for entry in commits:
+        if cell.shared and entry.revision > cell.revision:
+            deleted = deleted or f"{cell.contract.name}.{field.name}" in gone[entry.revision]
+        yield entry, deleted
 
 
 def _word(

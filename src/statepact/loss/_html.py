@@ -111,6 +111,15 @@ def loss_page(report: LossReport) -> str:
         "<h2>Fact ledger</h2>",
         ledger_html(report.ledger),
     ]
+    if report.conflicts:
+        rows = (
+            (f"<th scope=row>{escape(one.fact)}</th>", f"<td>{escape(writer)}</td>", f"<td>{escape(value)}</td>")
+            for one in report.conflicts
+            for writer, value in one.values
+        )
+        body += ["<h2>Conflicts</h2>", table(["fact", "writer", "wrote"], rows)]
+    if report.suspicious:
+        body.append(f"<p>A text that may mean no value: {escape(', '.join(report.suspicious))}</p>")
     if report.unclaimed:
         body.append(f"<p>No later step declares: {escape(', '.join(report.unclaimed))}</p>")
     body.append(

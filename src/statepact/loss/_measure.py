@@ -12,14 +12,16 @@ Definitions (`docs/explain/loss.md` says what they cannot show):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from statepact.ledger import REQUEST_STEP
 from statepact.ledger._described import FieldRecord
-from statepact.ledger._header import Kind, Reached
+from statepact.ledger._header import Reached
 from statepact.ledger._nodes import canonical
+from statepact.ledger._suspicious import SUSPICIOUS
 from statepact.ledger._view import CellView, EntryView, ReadView, RunView
+from statepact.loss._conflicts import conflicts, losses_in
 from statepact.loss._fact_ledger import fact_ledger
 from statepact.loss._report import ChangedId, Delivery, DeliveryState, Loss, LossReport, Obligation, Standing
 from statepact.meaning import ids_in, normal_id, stands_in, unknown_ids
@@ -35,9 +37,10 @@ def measure(run: RunView) -> LossReport:
     changed, ids = _changed_ids(run, commits)
     reads = [read for entry in commits for read in entry.reads if _counts(read)]
     unclaimed = tuple(_unclaimed(commits, outcome))
+    in_conflict = conflicts(run)
     losses = (
         *_lost_deliveries(commits),
-        *_lost_in_conflict(run),
+        *losses_in(in_conflict),
         *_lost_obligations(obligations, deliveries),
         *(Loss(item.id, "semantic", item.step, _id_cause(item)) for item in changed),
     )
@@ -58,6 +61,8 @@ def measure(run: RunView) -> LossReport:
         checked_handoffs=sum(read.reached is not Reached.UNKNOWN for read in reads),
         losses=losses,
         ledger=fact_ledger(commits, obligations, asked=asked),
+        conflicts=in_conflict,
+        suspicious=tuple(dict.fromkeys(str(path) for entry in commits for path in entry.extra.get(SUSPICIOUS, ()))),
     )
 
 
@@ -78,10 +83,9 @@ def _deliveries(entry: EntryView) -> Iterator[Delivery]:
     for read in entry.reads:
         if not _counts(read):
             continue
-        for number, field in enumerate(read.cell.contract.fields):
-            if not read.declared and not field.pinned:
-                continue
-            if field.name in read.cell.values:
+        for number in entry.gave(read):
+            field = read.cell.contract.fields[number]
+            if read.declared or field.pinned:
                 fact = f"{read.cell.contract.name}.{field.name}"
                 yield Delivery(fact, read.cell.writer, entry.writer, _state(read.has(number)))
 
@@ -105,25 +109,13 @@ def _lost_deliveries(commits: list[EntryView]) -> Iterator[Loss]:
                 yield Loss(delivery.fact, "time", entry.writer, f"cut on the way to the model of {entry.writer}")
 
 
-def _lost_in_conflict(run: RunView) -> Iterable[Loss]:
-    found: dict[Loss, None] = {}  # a resumed run meets the same conflict again
-    for entry in run.entries:
-        if entry.kind is Kind.ATTEMPT and entry.extra.get("error") == "ERR_CONFLICTING_VALUES":
-            contract = str(entry.extra.get("contract", "")).partition(" ")[0]
-            writers = ", ".join(map(str, entry.extra.get("writers", ())))
-            for field in entry.extra.get("fields", ()):
-                cause = f"{writers} wrote different values"
-                found[Loss(f"{contract}.{field}", "lifecycle", entry.step, cause)] = None
-    return found
-
-
 def _unclaimed(commits: list[EntryView], outcome: list[EntryView]) -> Iterator[str]:
     """Facts of steps before the outcome that no later step declared and that are not pinned."""
     read = {(r.cell.revision, r.cell.number) for entry in commits for r in entry.reads if r.declared}
     for entry in commits:
         if entry in outcome:
             continue
-        for cell in entry.cells:
+        for cell in entry.outputs:  # shared values are for the whole session: somebody may read them yet
             if (cell.revision, cell.number) not in read:
                 yield from (f"{cell.contract.name}.{f.name}" for f in cell.contract.fields if not f.pinned)
 
@@ -133,19 +125,19 @@ def _unclaimed(commits: list[EntryView], outcome: list[EntryView]) -> Iterator[s
 
 def _outcome(run: RunView, commits: list[EntryView]) -> list[EntryView]:
     """What the run was for: commits of the results that its workflow named; else what nobody read and came last."""
-    written = [entry for entry in commits if entry.cells]
+    written = [entry for entry in commits if entry.outputs]
     named = next((set(entry.extra["results"]) for entry in run.commits if "results" in entry.extra), set())
     if named:
-        return [entry for entry in written if named & {cell.contract.name for cell in entry.cells}]
+        return [entry for entry in written if named & {cell.contract.name for cell in entry.outputs}]
     if not written:
         return []
     read = {r.cell.revision for entry in commits for r in entry.reads if r.declared}
     final = written[-1]
-    names = {cell.contract.name for cell in final.cells}
+    names = {cell.contract.name for cell in final.outputs}
     return [
         entry
         for entry in written
-        if entry is final or (entry.revision not in read and names & {cell.contract.name for cell in entry.cells})
+        if entry is final or (entry.revision not in read and names & {cell.contract.name for cell in entry.outputs})
     ]
 
 
@@ -184,8 +176,8 @@ def _facts(entries: list[EntryView]) -> Iterator[tuple[CellView, FieldRecord]]:
     """Yield the facts that hold something which an answer could deal with."""
     for entry in entries:
         for cell in entry.cells:
-            for field in cell.contract.fields:
-                if cell.values.get(field.name) not in (None, "", [], {}):
+            for number, field in enumerate(cell.contract.fields):
+                if cell.says(number) and cell.values.get(field.name) not in (None, "", [], {}):
                     yield cell, field
 
 
@@ -238,6 +230,9 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
     changed: list[ChangedId] = []
     checked = 0
     for entry in commits:
+        for shared in {read.cell for read in entry.reads if read.cell.shared}:
+            known.append(text_of(dict(shared.values)))  # perhaps of another run of the session
+            hidden |= set(_sensitive_ids(shared))
         for cell in entry.cells:
             if "usage" in entry.extra or "own_prompt" in entry.extra:
                 text = _open_text(cell)

@@ -22,6 +22,7 @@ SIGNS: Mapping[str, str] = {
     "claimed": "~",
     "lost": "✗",
     "contradicted": "≠",
+    "deleted": "∅",
 }
 """The sign of each cell of the fact ledger. The word always stands beside it or in a legend."""
 
@@ -71,6 +72,17 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """A fact on which several writers differ, and a step that was to read one value of it."""
+
+    fact: str
+    reader: str
+    writers: tuple[str, ...]
+    values: tuple[tuple[str, str], ...] = ()
+    """Writer and what it wrote, as text, cut; masked if sensitive. Empty if the log does not say."""
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerRow:
     """One fact and what became of it at each step."""
 
@@ -115,6 +127,11 @@ class LossReport:
     checked_handoffs: int
     losses: tuple[Loss, ...]
     ledger: Ledger
+    conflicts: tuple[Conflict, ...] = ()
+    """Facts on which writers differ so that their reader did not run, with what each wrote."""
+    suspicious: tuple[str, ...] = ()
+    """Facts whose text says `null` or `N/A`: kept as they are, and perhaps meant as no value. In changes of
+    shared values also empty ones."""
 
     @property
     def delivered(self) -> int:
@@ -180,6 +197,8 @@ def summary_lines(report: LossReport) -> Sequence[str]:
     lines = [f"{report.workflow or report.session}  {' · '.join(parts)}"]
     width = max((len(loss.fact) for loss in report.losses), default=0)
     lines += [f"  {loss.fact:<{width}}  {loss.cause}  ({loss.form}, at {loss.step})" for loss in report.losses]
+    if report.suspicious:
+        lines.append(f"  suspicious (a text that may mean no value): {', '.join(report.suspicious)}")
     if report.unclaimed:
         lines.append(f"  unclaimed (no later step declares them): {', '.join(report.unclaimed)}")
     if report.checked_handoffs < report.handoffs:

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import orjson
 from pydantic_core import from_json
 
+from statepact.contracts import Contract
 from statepact.errors import CorruptState, UnknownRun
 from statepact.ledger._blocks import addresses_in, put_together
 from statepact.ledger._header import Read
 from statepact.ledger._key import SessionKey
 from statepact.ledger._log import Cell, Entry, SessionLog
 from statepact.ledger._pinned import reads_of
+from statepact.ledger._shared import Folded, fold
+from statepact.ledger._unset import UNSET, unset_paths
 from statepact.ledger._view import CellView, EntryView, ReadView, RunView
 from statepact.stores._base import Store
 
+C = TypeVar("C", bound=Contract)
+
 VIEWED_AT_ONCE = 100
 """Entries whose values are fetched together when a whole run is read."""
+
+FOLDED_AT_ONCE = 1_000
+"""Changes of a shared value that are fetched together."""
+
+_UNSET_KEY = f'"{UNSET}":'.encode()
 
 KEPT_BYTES = 4 * 2**20
 """Stored bytes of cells that an open log keeps in memory; older ones are read again when needed."""
@@ -34,6 +45,7 @@ class LogReader:
         self.log = SessionLog(key)
         self._known_names = 0
         """Names of the entries that are known to be in the log."""
+        self._folded: dict[type[Contract], Folded[Any]] = {}
         self._kept: deque[Cell] = deque()
         self._kept_bytes = 0
 
@@ -71,6 +83,7 @@ class LogReader:
                 )
             raw = payload[cell.offset : cell.offset + cell.size]
             stored[id(cell)] = raw
+            self._note_extra(cell.revision, payload)
             addresses.update(addresses_in(raw).values())
         blocks = await self.store.blocks(self.key, addresses) if addresses else {}
         for cell in missing:
@@ -102,6 +115,7 @@ class LogReader:
     async def _views(self, entries: Sequence[Entry]) -> AsyncIterator[EntryView]:
         cells: dict[tuple[int, int], CellView] = {}
         views: dict[Read, ReadView] = {}
+        await self._view_shared(entries, cells)
         for start in range(0, len(entries), VIEWED_AT_ONCE):
             some = entries[start : start + VIEWED_AT_ONCE]
             payloads = await self._payloads(some)
@@ -111,6 +125,41 @@ class LogReader:
             for entry in some:
                 reads = self._read_views(entry, cells, views)
                 yield _entry_view(entry, cells, reads, payloads.get(entry.revision))
+
+    async def _view_shared(self, entries: Sequence[Entry], cells: dict[tuple[int, int], CellView]) -> None:
+        """Add the changes of shared values that these entries have read and that others have made."""
+        if not self.log.shared:
+            return
+        ours = {entry.revision for entry in entries}
+        read = {(one.revision, one.cell) for entry in entries for one in entry.header.reads}
+        others = [self.log.cell(*place) for place in sorted(read) if place[0] not in ours]
+        others = [cell for cell in others if cell.shared]
+        await self.fetch(others)
+        for cell in others:
+            cells[cell.revision, cell.number] = _cell_view(cell)
+
+    async def shared(self, contract: type[C], *, at: int | None = None) -> Folded[C]:
+        """Return a shared value of the session as it is, or stood at a revision, as far as it was read.
+
+        What was folded is kept, so that each change is read once. Raises `CorruptState` if a change is
+        missing or cannot be read: a fold without it would be another value.
+        """
+        revision = self.log.revision if at is None else min(at, self.log.revision)
+        start: Folded[C] = self._folded.get(contract) or Folded(contract)
+        if start.revision > revision:
+            start = Folded(contract)
+        cells = self.log.shared.get(contract.contract_name, ())
+        new = [cell for cell in cells if start.revision < cell.revision <= revision]
+        folded = start
+        for begin in range(0, len(new), FOLDED_AT_ONCE):
+            some = new[begin : begin + FOLDED_AT_ONCE]
+            await self.fetch(some)
+            folded = fold(folded, some, revision=some[-1].revision)
+        folded = replace(folded, revision=revision)
+        kept = self._folded.get(contract)
+        if kept is None or kept.revision < revision:
+            self._folded[contract] = folded
+        return folded
 
     async def record(self, entry: Entry) -> Mapping[str, Any]:
         """Return what an entry says beside its values: reason, usage, marks."""
@@ -136,6 +185,19 @@ class LogReader:
         await self.fetch(cell for entry in entries for cell in entry.cells)
         missing = [entry.revision for entry in entries if entry.extra is None]
         return await self.store.payloads(self.key, missing) if missing else {}
+
+    def _note_extra(self, revision: int, payload: bytes) -> None:
+        """Keep the record of an entry that came along with its values."""
+        entry = self.log.entries[revision - 1]
+        if entry.extra is None:
+            entry.extra = _extra(entry, payload)
+        self._note_unset(entry)
+
+    def _note_unset(self, entry: Entry) -> None:
+        if entry.extra and _UNSET_KEY in entry.extra:
+            record = _record(entry, entry.extra)
+            for cell in entry.cells:
+                cell.unset = unset_paths(record, cell.number)
 
     def _keep(self, cell: Cell, stored: bytes, blocks: Mapping[bytes, bytes]) -> None:
         if cell.document is not None:
@@ -166,7 +228,10 @@ def _cell_view(cell: Cell) -> CellView:
             f"the value of step {cell.step!r} at revision {cell.revision} cannot be read",
             hint="run `statepact verify` on the session, and restore the store from a backup",
         ) from error
-    return CellView(cell.revision, cell.number, cell.step, cell.branch, cell.contract, values)
+    return CellView(
+        cell.revision, cell.number, cell.step, cell.branch, cell.contract, values,
+        shared=cell.shared, omitted=cell.omitted, deleted=cell.deleted,
+    )  # fmt: skip
 
 
 def _entry_view(

@@ -24,12 +24,14 @@ from statepact.errors import (
     CorruptState,
     LeaseLost,
     SessionHeld,
+    SharedConflict,
     StatepactError,
     StepIdReused,
     StoreError,
     StoreTimeout,
 )
 from statepact.ledger._blocks import Parts
+from statepact.ledger._described import described
 from statepact.ledger._digest import entry_digest, leaf_digest, new_salt
 from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Reached, Read, encode_body
 from statepact.ledger._key import INSIDE, REQUEST_STEP, SessionKey
@@ -49,6 +51,29 @@ class Pinned(NamedTuple):
 NO_PINNED = Pinned()
 
 
+class Document(NamedTuple):
+    """A cell before it has a place in the log."""
+
+    contract: str
+    """As `describe` puts it."""
+    parts: Parts
+    shared: bool = False
+    omitted: int = 0
+    deleted: int = 0
+
+
+class Requirement(NamedTuple):
+    """Fields of a shared value that nobody may have changed since they were read."""
+
+    contract: str
+    """Name of the contract."""
+    version: str
+    """The version under which they were read: under another one, fields may have other names."""
+    fields: frozenset[str]
+    revision: int
+    """The revision at which they were read."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Draft:
     """An entry before it has a place in the log."""
@@ -59,12 +84,14 @@ class Draft:
     step: str
     branch: str = ""
     input_digest: bytes = NO_INPUT
-    documents: Sequence[tuple[str, Parts]] = ()
-    """Contract (as `describe` puts it) and bytes of each cell."""
+    documents: Sequence[Document] = ()
+    """Its cells."""
     reads: tuple[Read, ...] = ()
     pinned: Pinned = NO_PINNED
     extra: bytes = b""
     """JSON object with what has no place in the header: reason, usage, marks. Empty for none."""
+    requires: tuple[Requirement, ...] = ()
+    """What it was made from and must still be so when it is committed."""
 
     @property
     def begins(self) -> bool:
@@ -206,6 +233,10 @@ class OpenLog(LogReader):
                     cell = draft.run, draft.step, draft.branch
                     if waiting.entry is not None or cell in cells:
                         continue  # the same step twice at once: the next round finds the result of the first
+                    if draft.requires:
+                        self._refuse_if_changed(draft.requires)
+                        if _met_by(draft.requires, batch):
+                            continue  # the next round finds what was changed
                     cells.add(cell)
                 batch.append((waiting, self._prepared(draft)))
             except Exception as error:
@@ -279,13 +310,28 @@ class OpenLog(LogReader):
             )
         return entry
 
+    def _refuse_if_changed(self, requires: Sequence[Requirement]) -> None:
+        """Raise `SharedConflict` if somebody has changed what a draft was made from.
+
+        The store appends only if the session is still at the revision that is looked at here.
+        """
+        for needed in requires:
+            for cell in reversed(self.log.shared.get(needed.contract, ())):
+                if cell.revision <= needed.revision:
+                    break
+                same = cell.contract.version == needed.version
+                if changed := [name for name in cell.touched if name in needed.fields or not same]:
+                    raise SharedConflict(
+                        cell.contract.label, fields=changed, winner=cell.writer, run=cell.run, revision=cell.revision
+                    )
+
     def _begun(self, draft: Draft) -> Entry | None:
         run = self.log.runs.get(draft.run)
         return run.begun.get((draft.step, draft.branch)) if run else None
 
     def _prepared(self, draft: Draft) -> _Prepared:
         salt = new_salt()
-        leaves = [leaf_digest(salt, number, parts.stored) for number, (_, parts) in enumerate(draft.documents)]
+        leaves = [leaf_digest(salt, number, one.parts.stored) for number, one in enumerate(draft.documents)]
         if draft.extra:
             leaves.append(leaf_digest(salt, len(leaves), draft.extra))
         header = Header(
@@ -296,7 +342,12 @@ class OpenLog(LogReader):
             branch=draft.branch,
             salt=salt,
             input_digest=draft.input_digest,
-            cells=tuple([CellSize(contract, len(parts.stored)) for contract, parts in draft.documents]),
+            cells=tuple(
+                [
+                    CellSize(contract, len(parts.stored), shared, omitted, deleted)
+                    for contract, parts, shared, omitted, deleted in draft.documents
+                ]
+            ),
             reads=draft.reads,
             pinned_as_of=draft.pinned.as_of,
             pinned_reached=draft.pinned.reached,
@@ -304,12 +355,12 @@ class OpenLog(LogReader):
         )
         body = encode_body(header, self._names)
         header.digest = entry_digest(body, leaves)
-        whole = [parts.document or parts.stored for _, parts in draft.documents]
+        whole = [one.parts.document or one.parts.stored for one in draft.documents]
         if len(draft.documents) == 1 and not draft.extra:
-            parts = draft.documents[0][1]
+            parts = draft.documents[0].parts
             return _Prepared(header, body, parts.stored, parts.blocks, whole)
-        payload = b"".join([*(parts.stored for _, parts in draft.documents), draft.extra])
-        blocks = tuple([block for _, parts in draft.documents for block in parts.blocks])
+        payload = b"".join([*(one.parts.stored for one in draft.documents), draft.extra])
+        blocks = tuple([block for one in draft.documents for block in one.parts.blocks])
         return _Prepared(header, body, payload, blocks, whole)
 
     def _arrived(self, made: _Prepared) -> Entry:
@@ -319,6 +370,8 @@ class OpenLog(LogReader):
         entry.extra = payload[sum([cell.size for cell in entry.cells]) :]
         for cell, document in zip(entry.cells, made.documents, strict=True):
             self._keep_as(cell, payload[cell.offset : cell.offset + cell.size], document)
+        if entry.extra:
+            self._note_unset(entry)
         return entry
 
 
@@ -333,6 +386,16 @@ def _belongs_to(draft: Draft, hold: Hold) -> bool:
 
 def _ends(draft: Draft, hold: Hold) -> bool:
     return draft.kind is Kind.SEAL and draft.run == hold.run
+
+
+def _met_by(requires: Sequence[Requirement], batch: Sequence[tuple[_Waiting, _Prepared]]) -> bool:
+    """Whether a draft of the batch changes a shared value that another one was made from."""
+    names = {needed.contract for needed in requires}
+    return any(
+        document.shared and described(document.contract).name in names
+        for waiting, _ in batch
+        for document in waiting.draft.documents
+    )
 
 
 def _refused(draft: Draft, refusal: SessionHeld | LeaseLost) -> Draft:

@@ -12,7 +12,7 @@ from statepact.ledger import Entry, SessionKey
 from statepact.ledger._blocks import take_apart
 from statepact.ledger._header import Kind
 from statepact.stores._base import EntityUse, Hold, NewEntry, Rewrite, SessionInfo, Store, StoredHeader
-from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._open_log import Document, Draft, OpenLog
 
 NOTE = "Note 1.0|text"
 """The contract under which `said` commits."""
@@ -68,7 +68,7 @@ def said(
         step=step,
         branch=branch,
         input_digest=given.encode().ljust(16, b".")[:16],
-        documents=[(NOTE, take_apart(owner, document))],
+        documents=[Document(NOTE, take_apart(owner, document))],
     )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from statepact.workflow._run import Run
     from statepact.workflow._session import AsyncSession, Session, open_session
     from statepact.workflow._session_step import Uncommitted
+    from statepact.workflow._shared import Shared
     from statepact.workflow._watch import watch
     from statepact.workflow._workflow import Workflow
 
@@ -26,6 +27,7 @@ _HOMES = {
     "Session": "_session",
     "StepOutcome": "_outcome",
     "UnclaimedFacts": "_reach",
+    "Shared": "_shared",
     "Uncommitted": "_session_step",
     "Wiring": "_reach",
     "Workflow": "_workflow",
@@ -41,6 +43,7 @@ __all__ = [
     "Request",
     "Run",
     "Session",
+    "Shared",
     "StepOutcome",
     "UnclaimedFacts",
     "Uncommitted",

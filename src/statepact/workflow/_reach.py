@@ -50,7 +50,7 @@ def wiring(
     for step in steps:
         for contract in step.wires.outputs:
             writers.setdefault(contract, []).append(step.name)
-    _refuse_same_name(writers)
+    _refuse_same_name([*writers, *(held.contract for step in steps for held in step.wires.shared)])
     _refuse_unwritten(workflow, steps, writers)
     ordered = _ordered(workflow, steps, writers)
     frozen = {contract: tuple(names) for contract, names in writers.items()}

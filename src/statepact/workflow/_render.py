@@ -53,6 +53,10 @@ class Item:
     """Bit i is set once field i of the contract was seen in what a model was sent."""
     whole: bool = False
     """True once all of `text` was seen in what a model was sent."""
+    label: str = ""
+    """What stands before its text, if it is not the name of one contract from one writer."""
+    quiet: bool = False
+    """Its text stands in the line of another item."""
 
     @property
     def seen(self) -> int:
@@ -63,6 +67,8 @@ class Item:
 
     def line(self) -> str:
         """One line of the state block."""
+        if self.label:
+            return f"{self.label}: {self.text}"
         what = "limit" if self.limit else self.cell.contract.name
         return f"{what} (from {self.cell.writer}): {self.text}"
 
@@ -102,7 +108,7 @@ def prompt_of(
         lines += _request_lines(neutral(request))
     if pinned:
         lines.append(pinned)
-    lines += [item.line() for item in items]
+    lines += [item.line() for item in items if not item.quiet]
     if cut:
         lines.append(f"(not shown, for want of room: {cut} more pinned {'value' if cut == 1 else 'values'})")
     lines += [_CLOSE, "", instruction]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from statepact.contracts import Contract
 from statepact.errors import MissingInput, StatepactError, StoreError
 from statepact.ledger import Cell
+from statepact.ledger._shared import shared_value
 from statepact.models._base import Usage
 from statepact.workflow._at_once import at_once
 from statepact.workflow._outcome import StepOutcome
@@ -102,6 +103,13 @@ class Run:
     def all(self, contract: type[C]) -> list[C]:
         """Return all outputs of a kind, in the order of their commits."""
         return self._values(contract, self._scope.snapshot().cells(contract.contract_name))
+
+    def shared(self, contract: type[C], *, at: int | None = None) -> C | None:
+        """Return a shared value of the session as this run left it, or as it stood at revision `at`.
+
+        `None` before its first change. Raises `MissingInput` or `Deleted` if a required field is not there.
+        """
+        return shared_value(at_once(self._scope.log.shared(contract, at=at)))
 
     def _values(self, contract: type[C], cells: list[Cell]) -> list[C]:
         at_once(self._scope.log.fetch(cells))

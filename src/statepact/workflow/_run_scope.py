@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 import orjson
 
 from statepact.contracts import Contract
+from statepact.contracts._upgrade import renamed
 from statepact.ledger import Cell, Snapshot, check_name
-from statepact.ledger._codec import decode, decode_written
+from statepact.ledger._codec import decode, upgraded
 from statepact.ledger._header import Kind
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._plan import plan_of
+from statepact.ledger._unset import mark_unset
 from statepact.models._base import Usage
 from statepact.stores._open_log import Draft, OpenLog
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
@@ -68,7 +70,7 @@ class RunScope:
         `document` are its bytes as the contract reads them, after its upgrades.
         """
         value = self._untaken.pop(cell, None)
-        return value if type(value) is contract else decode(contract, document)
+        return value if type(value) is contract else decoded(cell, document, contract)
 
     async def close(self, status: str) -> None:
         """Seal the log at the end of the run, with the head over everything up to here."""
@@ -95,4 +97,16 @@ def _is_rebuilt_by_check(contract: type[Contract]) -> bool:
 
 def value_of(cell: Cell, contract: type[C]) -> C:
     """Return the value of a fetched cell, a fresh object each time: nobody can change what others see."""
-    return decode_written(contract, cell.document or b"", written=cell.contract.version)
+    return decoded(cell, upgraded(contract, cell.document or b"", written=cell.contract.version), contract)
+
+
+def decoded(cell: Cell, document: bytes, contract: type[C]) -> C:
+    """Return the value of a cell with `model_fields_set` as the writer's.
+
+    `document` are its bytes as the contract reads them, after its upgrades.
+    """
+    value = decode(contract, document)
+    if cell.omitted or cell.unset:
+        names = [field.name for field in cell.contract.fields]
+        mark_unset(value, cell.omitted, cell.unset, renamed(contract, cell.contract.version, names))
+    return value

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from statepact.contracts import Contract
 from statepact.errors import (
     ContextTooLarge,
-    ContractViolation,
     EffectUnknown,
     MissingInput,
     SetupError,
+    SharedConflict,
     StateError,
     StatepactError,
     StepTimeout,
@@ -21,6 +21,7 @@ from statepact.errors import (
 from statepact.ledger import Entry
 from statepact.ledger._header import Kind
 from statepact.models._base import Model
+from statepact.workflow._attempt import attempt_record
 from statepact.workflow._body import as_problem, outputs_of
 from statepact.workflow._context import Context
 from statepact.workflow._effect import begin
@@ -28,7 +29,7 @@ from statepact.workflow._fan_out import Awaited
 from statepact.workflow._outcome import BROKEN, StepOutcome, together
 from statepact.workflow._reach import Wiring
 from statepact.workflow._run_scope import RunScope
-from statepact.workflow._step import Settled, Step
+from statepact.workflow._step import MOST_RERUNS, Settled, Step
 from statepact.workflow._step_scope import StepScope
 from statepact.workflow._wiring import EachInput, Input, Wanted
 
@@ -54,6 +55,8 @@ class Runner:
         self._settled = dict(settled or {})
         """What a person has said about effects, by `step` or `step/branch`."""
         self.outcomes: dict[str, StepOutcome] = {}
+        self._turns: asyncio.Lock | None = None
+        """Held by the step that runs again because a shared value changed under it."""
 
     async def run(self) -> Mapping[str, StepOutcome]:
         """Run every step that can run, and return how each ended."""
@@ -141,7 +144,7 @@ class Runner:
         outcomes = await asyncio.gather(*(self._run_branch(step, name) for name in names))
         return together(dict(zip(names, outcomes, strict=True)))
 
-    async def _run_branch(self, step: Step, branch: str) -> StepOutcome:
+    async def _run_branch(self, step: Step, branch: str, reruns: int = 0) -> StepOutcome:
         rules = step.rules
         problem: StatepactError | None = None
         attempt = 0
@@ -157,6 +160,8 @@ class Runner:
                 await scope.load()
                 if (entry := await scope.stored()) is not None:
                     return StepOutcome("stored", wrote=_written(entry), gathered=await self._gathered(step, entry))
+                if step.wires.shared:
+                    await scope.hold(held.contract for held in step.wires.shared)
                 if rules.effect and (ended := await self._begin(step, scope)) is not None:
                     return StepOutcome("stored", wrote=_written(ended))
                 began = rules.effect
@@ -175,12 +180,26 @@ class Runner:
                 # if its body has not got to its end. What it did would otherwise be done again.
                 if not isinstance(problem, EffectUnknown) and not acted and began is rules.effect:
                     await self._note(step, problem, scope)
+                if isinstance(problem, SharedConflict) and not rules.effect and reruns < MOST_RERUNS:
+                    return await self._run_again(step, branch, reruns + 1)
                 if isinstance(problem, _PERMANENT):
                     break
         assert problem is not None
         if rules.fallback is not None and not isinstance(problem, (SetupError, StateError, StoreError)):
             return await self._fall_back(step, problem, attempt, branch)
         return StepOutcome("failed", problem, attempt)
+
+    async def _run_again(self, step: Step, branch: str, reruns: int) -> StepOutcome:
+        """Run a step on the new value of what it had read when somebody changed it."""
+        if reruns > 1:
+            return await self._run_branch(step, branch, reruns)
+        # One after another: together they would make each other run again as often as there are steps.
+        if self._turns is None:
+            import asyncio
+
+            self._turns = asyncio.Lock()
+        async with self._turns:
+            return await self._run_branch(step, branch, reruns)
 
     async def _begin(self, step: Step, scope: StepScope) -> Entry | None:
         """Record that an effect begins; return the entry that ends it, if there is one already."""
@@ -260,6 +279,7 @@ class Runner:
         fallback = step.rules.fallback
         try:
             await scope.load()
+            await scope.hold(held.contract for held in step.wires.shared)
             output = fallback
             if callable(fallback):
                 # Only here: a fixed value was made from nothing, so nothing was delivered to it.
@@ -275,12 +295,7 @@ class Runner:
 
     async def _note(self, step: Step, problem: StatepactError, scope: StepScope) -> None:
         """Record a failed attempt: code and place, never a value."""
-        record = {"error": problem.code, "usage": scope.extra.get("usage")}
-        if isinstance(problem, ContractViolation):
-            record["violations"] = [[v.path, v.kind] for v in problem.violations[:20]]
-        for attribute in ("writers", "fields", "contract"):
-            if value := getattr(problem, attribute, None):
-                record[attribute] = value
+        record = attempt_record(problem, usage=scope.extra.get("usage"))
         try:
             await self._scope.note(Kind.ATTEMPT, step.name, record, branch=scope.branch)
         except StoreError:
@@ -307,8 +322,10 @@ def _arguments(step: Step, scope: StepScope) -> dict[str, Any]:
     arguments = {wire.parameter: scope.value(wire) for wire in step.wires.inputs if wire.parameter}
     if (each := step.wires.each) is not None:
         arguments[each.parameter] = _items(scope, each)[int(scope.branch)]
+    for held in step.wires.shared:
+        arguments[held.parameter] = scope.held(held.contract)
     return arguments
 
 
 def _written(entry: Entry) -> tuple[str, ...]:
-    return tuple(cell.contract.name for cell in entry.cells)
+    return tuple(cell.contract.name for cell in entry.outputs)

@@ -11,6 +11,7 @@ from statepact.contracts import Contract
 from statepact.errors import StatepactError
 from statepact.ledger import DEFAULT_OWNER, check_name, session_key
 from statepact.ledger._log import Cell
+from statepact.ledger._shared import shared_value
 from statepact.ledger._view import EntryView
 from statepact.loss import LossReport, measure
 from statepact.stores._base import Store
@@ -187,6 +188,14 @@ class AsyncSession(_Readable):
         await self._scope.log.fetch(cells)
         return [value_of(cell, contract) for cell in cells]
 
+    async def shared(self, contract: type[C], *, at: int | None = None) -> C | None:
+        """Return a shared value of the session, now or as it stood at revision `at`; `None` before its first change.
+
+        Raises `MissingInput` or `Deleted` if a required field of it is not there.
+        """
+        await self._scope.log.refresh()
+        return shared_value(await self._scope.log.shared(contract, at=at))
+
     def watch(self, *, after: int | None = None) -> AsyncIterator[EntryView]:
         """Yield what others commit to the session, as it comes; see `statepact.watch`.
 
@@ -227,6 +236,10 @@ class Session(_Readable):
     def all(self, contract: type[C], *, run: str | None = None) -> list[C]:
         """Return all values of a kind in a run (by default this one), oldest first."""
         return wait_for(self._session.all(contract, run=run))
+
+    def shared(self, contract: type[C], *, at: int | None = None) -> C | None:
+        """Return a shared value of the session, now or as it stood at revision `at`; see `AsyncSession.shared`."""
+        return wait_for(self._session.shared(contract, at=at))
 
     @property
     def loss(self) -> LossReport:

@@ -10,16 +10,28 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from statepact.contracts import Contract
-from statepact.errors import MissingInput, SetupError, StateError, StatepactError, StepFailed, StoreError
+from statepact.errors import (
+    ConflictingValues,
+    ContractViolation,
+    MissingInput,
+    SetupError,
+    SharedConflict,
+    StateError,
+    StatepactError,
+    StepFailed,
+    StoreError,
+)
 from statepact.ledger import check_name
 from statepact.ledger._header import Kind
 from statepact.ledger._log import Entry
 from statepact.models._base import Prompt
+from statepact.workflow._attempt import attempt_record
 from statepact.workflow._body import outputs_of
 from statepact.workflow._effect import begin
 from statepact.workflow._portal import wait_for
 from statepact.workflow._run_scope import RunScope, value_of
-from statepact.workflow._step import Step, StepRules
+from statepact.workflow._shared import Shared
+from statepact.workflow._step import MOST_RERUNS, Step, StepRules
 from statepact.workflow._step_scope import StepScope
 from statepact.workflow._wiring import Input, input_of, wires_of
 
@@ -95,6 +107,15 @@ def _text_of(content: Any) -> str:
 class OpenStep(_StepValues):
     """A step inside `with session.step(...)`."""
 
+    def shared(self, contract: type[C]) -> Shared[C]:
+        """Return a shared value of the session, to read and to change; see `Shared`.
+
+        Changes are committed with `commit`, which raises `SharedConflict` if somebody else has
+        changed what was read: then open the step again.
+        """
+        wait_for(self._scope.hold([contract]))
+        return self._scope.held(contract)
+
     def prompt(self, instruction: str) -> Prompt:
         """Return what the step reads as framed data, then the instruction."""
         self._scope.used = False
@@ -110,6 +131,15 @@ class OpenStep(_StepValues):
 
 class AsyncOpenStep(_StepValues):
     """A step inside `async with session.step(...)`."""
+
+    async def shared(self, contract: type[C]) -> Shared[C]:
+        """Return a shared value of the session, to read and to change; see `Shared`.
+
+        Changes are committed with `commit`, which raises `SharedConflict` if somebody else has
+        changed what was read: then open the step again.
+        """
+        await self._scope.hold([contract])
+        return self._scope.held(contract)
 
     async def prompt(self, instruction: str) -> Prompt:
         """Return what the step reads as framed data, then the instruction."""
@@ -139,9 +169,7 @@ class _Opener:
         self._open: _StepValues | None = None
 
     async def _enter(self) -> tuple[StepScope, Entry | None]:
-        scope = StepScope(self._run, self._name, self._inputs, branch=self._branch)
-        await self._run.log.refresh()
-        await scope.load()
+        scope = await self._loaded(self._inputs)
         return scope, await self._ended(scope)
 
     async def _ended(self, scope: StepScope) -> Entry | None:
@@ -150,6 +178,18 @@ class _Opener:
         if entry is None and self._effect:
             entry = await begin(scope)
         return entry
+
+    async def _loaded(self, inputs: Sequence[Input]) -> StepScope:
+        """Return the scope of the step with its inputs; what keeps it from running is recorded."""
+        scope = StepScope(self._run, self._name, inputs, branch=self._branch)
+        await self._run.log.refresh()
+        try:
+            await scope.load()
+        except (ConflictingValues, StepFailed, ContractViolation) as error:
+            if not self._effect:  # only the one that began an effect may say how it ended
+                await self._note(error, scope)
+            raise
+        return scope
 
     def _warn_if_forgotten(self, error: BaseException | None) -> None:
         if error is None and self._open is not None and self._open._entry is None:
@@ -168,9 +208,9 @@ class _Opener:
         """Record a failed attempt: its code, never a value."""
         if self._effect and scope.acted:
             return  # it would end what has begun, and what was done would be done again
-        code = error.code if isinstance(error, StatepactError) else StepFailed.code
+        record = attempt_record(error) if isinstance(error, StatepactError) else {"error": StepFailed.code}
         try:
-            await self._run.note(Kind.ATTEMPT, self._name, {"error": code}, branch=self._branch)
+            await self._run.note(Kind.ATTEMPT, self._name, record, branch=self._branch)
         except StoreError:
             # The store is what failed, or has failed since; the caller needs the first error.
             return
@@ -187,21 +227,26 @@ class _Opener:
                 f"step {self._name!r} was called with arguments",
                 hint="its inputs come from what earlier steps committed",
             )
-        scope = StepScope(self._run, self._name, wires.inputs, branch=self._branch)
-        await self._run.log.refresh()
-        await scope.load()
-        return Step(self._name, body, wires, StepRules()), scope, await self._ended(scope)
+        scope = await self._loaded(wires.inputs)
+        entry = await self._ended(scope)
+        if entry is None:
+            await scope.hold(held.contract for held in wires.shared)
+        return Step(self._name, body, wires, StepRules()), scope, entry
+
+    def _may_rerun(self, error: Exception, reruns: int) -> bool:
+        return isinstance(error, SharedConflict) and not self._effect and reruns < MOST_RERUNS
 
     async def _returned(self, step: Step, entry: Entry) -> Any:
         """Return what a decorated function gives its caller: the values as they were committed."""
-        await self._run.log.fetch(entry.cells)
+        await self._run.log.fetch(entry.outputs)
         by_name = {contract.contract_name: contract for contract in step.wires.outputs}
-        values = tuple(value_of(cell, by_name[cell.contract.name]) for cell in entry.cells)
+        values = tuple(value_of(cell, by_name[cell.contract.name]) for cell in entry.outputs)
         return values if len(values) > 1 else values[0] if values else None
 
 
 def _output_of(step: Step, scope: StepScope) -> Any:
-    return step.body(**{wire.parameter: scope.value(wire) for wire in step.wires.inputs})
+    arguments = {wire.parameter: scope.value(wire) for wire in step.wires.inputs}
+    return step.body(**arguments, **{held.parameter: scope.held(held.contract) for held in step.wires.shared})
 
 
 async def _awaited(output: Any) -> Any:
@@ -225,16 +270,21 @@ class AsyncStepOpener(_Opener):
     def __call__(self, body: F) -> F:
         @functools.wraps(body)
         async def call(*arguments: Any) -> Any:
-            step, scope, entry = await self._begin(body, arguments)
-            if entry is None:
+            reruns = 0
+            while True:
+                step, scope, entry = await self._begin(body, arguments)
                 try:
-                    output = await _awaited(_output_of(step, scope))
-                    scope.acted = True
-                    entry = await scope.commit(outputs_of(step, output))
+                    if entry is None:
+                        output = await _awaited(_output_of(step, scope))
+                        scope.acted = True
+                        entry = await scope.commit(outputs_of(step, output))
                 except Exception as error:
                     await self._note(error, scope)
-                    raise
-            return await self._returned(step, entry)
+                    if not self._may_rerun(error, reruns):
+                        raise
+                    reruns += 1
+                else:
+                    return await self._returned(step, entry)
 
         return call  # type: ignore[return-value]
 
@@ -256,17 +306,22 @@ class StepOpener(_Opener):
     def __call__(self, body: F) -> F:
         @functools.wraps(body)
         def call(*arguments: Any) -> Any:
-            step, scope, entry = wait_for(self._begin(body, arguments))
-            if entry is None:
+            reruns = 0
+            while True:
+                step, scope, entry = wait_for(self._begin(body, arguments))
                 try:
-                    output = _output_of(step, scope)
-                    if inspect.isawaitable(output):
-                        output = wait_for(_awaited(output))
-                    scope.acted = True
-                    entry = wait_for(scope.commit(outputs_of(step, output)))
+                    if entry is None:
+                        output = _output_of(step, scope)
+                        if inspect.isawaitable(output):
+                            output = wait_for(_awaited(output))
+                        scope.acted = True
+                        entry = wait_for(scope.commit(outputs_of(step, output)))
                 except Exception as error:
                     wait_for(self._note(error, scope))
-                    raise
-            return wait_for(self._returned(step, entry))
+                    if not self._may_rerun(error, reruns):
+                        raise
+                    reruns += 1
+                else:
+                    return wait_for(self._returned(step, entry))
 
         return call  # type: ignore[return-value]

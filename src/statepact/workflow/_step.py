@@ -18,6 +18,10 @@ Settled = Contract | tuple[Contract, ...] | None
 """What a person says about an effect that may have happened: its result, or `None` if it did not."""
 
 
+MOST_RERUNS = 10
+"""How often a step runs again because somebody changed a shared value that it had read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRules:
     """How a step behaves when something goes wrong, and what its prompts may cost."""

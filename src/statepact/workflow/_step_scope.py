@@ -10,27 +10,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import orjson
-from pydantic_core import from_json
 
 from statepact.contracts import Contract, check_version, linked_fields, validate
 from statepact.errors import (
-    ConflictingValues,
     MissingInput,
     StepFailed,
     StepIdReused,
 )
 from statepact.ledger import Cell, Entry
 from statepact.ledger._blocks import Parts, take_apart
-from statepact.ledger._codec import encode_clean, upgraded
+from statepact.ledger._codec import encode, encode_clean, upgraded
 from statepact.ledger._described import describe
 from statepact.ledger._digest import input_digest, leaf_digest
 from statepact.ledger._header import Reached, Read
+from statepact.ledger._suspicious import SUSPICIOUS, suspicious_paths
+from statepact.ledger._unset import UNSET, unset_in
 from statepact.models._base import Prompt, Reply, Usage
-from statepact.stores._open_log import NO_PINNED, Draft
+from statepact.stores._open_log import NO_PINNED, Document, Draft, Requirement
 from statepact.workflow._fan_out import Awaited, Gathered
+from statepact.workflow._one_of import one_of
 from statepact.workflow._pinned import Shown
 from statepact.workflow._render import Item, mark_sent, neutral, prompt_of, show
 from statepact.workflow._run_scope import RunScope, value_of
+from statepact.workflow._shared import Shared
+from statepact.workflow._shared_values import SharedValues
 from statepact.workflow._wiring import Input, Wanted
 
 C = TypeVar("C", bound=Contract)
@@ -57,6 +60,10 @@ class StepScope:
         self._pinned: Shown | None = None
         self._revision = 0
         self._cells: dict[type[Contract], list[Cell]] = {}
+        self.shared: SharedValues | None = None
+        """The shared values of the session that the step holds, `None` if it holds none."""
+        self._merged: dict[type[Contract], Contract] = {}
+        """What several writers make together, for readers of one value."""
         self._digest = b"\x00" * 16
         self._usage = Usage(estimated=False)
         self._own_prompts: list[str] = []
@@ -86,7 +93,7 @@ class StepScope:
             if not cells and wire.wanted is Wanted.ONE:
                 missing.append(wire.contract.contract_name)
             if len(cells) > 1 and wire.wanted in (Wanted.ONE, Wanted.MAYBE):
-                _refuse_conflict(cells)
+                self._merged[wire.contract] = one_of(cells, wire.contract)
         if missing:
             raise MissingInput(
                 f"step {self.name!r} did not run: {', '.join(missing)} has no committed value in this run",
@@ -94,10 +101,29 @@ class StepScope:
             )
         declared = {wire.contract.contract_name: wire.contract for wire in self.inputs}
         self._items = [Item(cell, document=_readable(cell, declared[cell.contract.name])) for cell in chosen]
+        if self._merged:
+            self._show_as_one()
         self._digest = input_digest(self.run.run, self.name, self.branch, self._digested(chosen))
         for contract, awaited in self.awaited.items():
             came = len(awaited.names) - len(awaited.missing)
             self.extra.setdefault("gathered", {})[contract.contract_name] = [came, *awaited.names]
+
+    async def hold(self, contracts: Iterable[type[Contract]]) -> None:
+        """Read shared values of the session as it has them now."""
+        shared = self.shared or SharedValues(self.name)
+        new = [contract for contract in contracts if shared.get(contract) is None]
+        if new:
+            await self.run.log.refresh()
+        for contract in new:
+            shared.add(await self.run.log.shared(contract))
+            self.shared = shared
+
+    def held(self, contract: type[C]) -> Shared[C]:
+        """Return the step's hold on a shared value that it has read."""
+        self.used = True
+        held = self.shared.get(contract) if self.shared is not None else None
+        assert held is not None
+        return held
 
     def _digested(self, chosen: Sequence[Cell]) -> Iterator[bytes]:
         """Yield what decides whether this is the same step again.
@@ -109,6 +135,16 @@ class StepScope:
         for contract, awaited in self.awaited.items():
             yield "\x00".join((contract.contract_name, *awaited.names)).encode()
 
+    def _show_as_one(self) -> None:
+        """Let one line of the baton carry what several writers make together."""
+        for contract, value in self._merged.items():
+            first, *others = [item for item in self._items if item.cell in self._cells[contract]]
+            writers = ", ".join(cell.writer for cell in self._cells[contract])
+            first.label = f"{first.cell.contract.name} (from {writers})"
+            first.document = encode(value)
+            for item in others:
+                item.document, item.quiet = first.document, True
+
     def _leaf(self, cell: Cell) -> bytes:
         salt = self.run.log.log.entries[cell.revision - 1].header.salt
         return leaf_digest(salt, cell.number, cell.stored or b"")
@@ -116,6 +152,8 @@ class StepScope:
     def value(self, wire: Input) -> Any:
         """Return what a wire carries: one value, `None`, or a list."""
         self.used = True
+        if wire.contract in self._merged:
+            return self._merged[wire.contract].model_copy(deep=True)
         cells = {id(cell) for cell in self._cells[wire.contract]}
         # From the items: an open log lets go of old values while other steps run.
         take = self.run.take
@@ -167,10 +205,14 @@ class StepScope:
     async def prompt(self, instruction: str, fields: Iterable[str] = (), *, budget: int | None = None) -> Prompt:
         """Return the baton and the instruction as a prompt. Raises `ContextTooLarge`."""
         pinned = await self._show_baton()
+        shared: Sequence[Item] = ()
+        if self.shared is not None:
+            self.shared.shown()
+            shared = self.shared.items()
         return prompt_of(
             self.request,
             pinned.text,
-            [item for item in self._items if not item.cell.is_request],
+            [item for item in (*self._items, *shared) if not item.cell.is_request],
             instruction,
             fields=fields,
             budget=budget or self.run.budget,
@@ -219,6 +261,8 @@ class StepScope:
             return
         self._pinned.sent(text)
         mark_sent(self._items, text)
+        if self.shared is not None:
+            mark_sent(self.shared.items(), text)
         self.used = True
 
     def replied(self, reply: Reply) -> None:
@@ -240,12 +284,12 @@ class StepScope:
     async def commit(self, values: Sequence[Contract]) -> Entry:
         """Check and commit the outputs, all or none. Returns the entry, the stored one for a repeat.
 
-        Raises `ContractViolation`, `NotExact`, `StepIdReused`, `StoreError`.
+        Raises `ContractViolation`, `NotExact`, `StepIdReused`, `SharedConflict`, `StoreError`.
         """
         self.acted = True
         await self._look_through_own_prompts()
         side = f"step {self.name!r} returned an output that"
-        documents: list[tuple[str, Parts]] = []
+        documents: list[Document] = []
         offers: list[tuple[bytes, Contract | None]] = []
         links: dict[str, bool] = {}
         for value in values:
@@ -258,14 +302,18 @@ class StepScope:
             checked = validate(contract, value, side=side)
             document, cleaned = encode_clean(checked)
             if cleaned:
-                paths = [f"{contract.contract_name}.{path}" for path in cleaned]
-                self.extra["cleaned"] = [*self.extra.get("cleaned", ()), *paths]
+                self._note_paths("cleaned", contract.contract_name, cleaned)
             parts = take_apart(self.run.log.key.owner, document)
-            documents.append((describe(contract), parts))
+            documents.append(self._document(checked, document, parts, len(documents)))
             offers.append((parts.stored, None if cleaned else checked))
             await self._check_links(checked, links)
         if links:
             self.extra["links"] = links
+        requires: tuple[Requirement, ...] = ()
+        shared: Sequence[Item] = ()
+        if self.shared is not None:
+            self._add_changes(self.shared, documents)
+            requires, shared = self.shared.requires(), self.shared.items()
         pinned, exceptions = self._pinned.reads(known=self.used) if self._pinned else (NO_PINNED, ())
         draft = Draft(
             at=self.run.clock.now(),
@@ -274,15 +322,50 @@ class StepScope:
             branch=self.branch,
             input_digest=self._digest,
             documents=documents,
-            reads=(*map(self._read, self._items), *exceptions),
+            reads=(*map(self._read, self._items), *map(self._read, shared), *exceptions),
             pinned=pinned,
             extra=self._extra(),
+            requires=requires,
         )
         entry = await self.run.log.append(draft)
+        if self.shared is not None:
+            self.shared.close()
         for cell, (stored, exact) in zip(entry.cells, offers, strict=False):
             if exact is not None:
                 self.run.offer(cell, stored, exact)
         return entry
+
+    def _document(self, value: Contract, document: bytes, parts: Parts, number: int) -> Document:
+        """Return a cell, and note what its values do not say themselves."""
+        contract = type(value)
+        omitted, paths = unset_in(value)
+        if paths:
+            self.extra.setdefault(UNSET, {})[str(number)] = paths
+        defaults = tuple(contract.model_fields.keys() - value.model_fields_set) if omitted else ()
+        self._note_suspicious(contract.contract_name, document, parts, defaults)
+        return Document(describe(contract), parts, False, omitted)
+
+    def _add_changes(self, shared: SharedValues, documents: list[Document]) -> None:
+        """Add what the step changes of shared values as further cells of the same entry."""
+        shared.settle()
+        for name, document, data, cleaned, unset in shared.changes(self.run.log.key.owner):
+            if unset:
+                self.extra.setdefault(UNSET, {})[str(len(documents))] = unset
+            if cleaned:
+                self._note_paths("cleaned", name, cleaned)
+            self._note_suspicious(name, data, document.parts, empty=True)
+            documents.append(document)
+
+    def _note_suspicious(
+        self, contract: str, document: bytes, parts: Parts, defaults: tuple[str, ...] = (), *, empty: bool = False
+    ) -> None:
+        # Of a large document the small part: what has a kilobyte says more than "null".
+        small = document if parts.stored is document else parts.stored.partition(b"\x00")[0]
+        if found := suspicious_paths(small, omitted=defaults, empty=empty):
+            self._note_paths(SUSPICIOUS, contract, found)
+
+    def _note_paths(self, key: str, contract: str, paths: Iterable[str]) -> None:
+        self.extra[key] = [*self.extra.get(key, ()), *(f"{contract}.{path}" for path in paths)]
 
     def _extra(self) -> bytes:
         if not self.extra:
@@ -319,15 +402,3 @@ class StepScope:
 def _readable(cell: Cell, contract: type[Contract]) -> bytes:
     """Return a cell's document as its reader knows the contract."""
     return upgraded(contract, cell.document or b"", written=cell.contract.version)
-
-
-def _refuse_conflict(cells: Sequence[Cell]) -> None:
-    """Raise `ConflictingValues` unless all cells hold the same bytes."""
-    documents = [from_json(cell.document or b"{}") for cell in cells]
-    differing = [
-        field.name
-        for field in cells[0].contract.fields
-        if any(document.get(field.name) != documents[0].get(field.name) for document in documents)
-    ]
-    if differing:
-        raise ConflictingValues(cells[0].contract.label, writers=[cell.writer for cell in cells], fields=differing)

@@ -2,7 +2,8 @@
 
 Only contracts wire: a parameter of type `Order` is the order that an earlier step returned,
 `Order | None` may be absent, `list[Order]` is every order that any branch returned, `Gathered[Order]`
-those that came although others failed. A return type
+those that came although others failed. `Shared[Basket]` is a value of the session, to read and to
+change. A return type
 `Order` is one output, `tuple[Order, Stock]` several in one commit, `Order | Refusal` one of them,
 `Order | None` maybe one, `None` none.
 """
@@ -22,6 +23,7 @@ from statepact.contracts import Contract, is_contract
 from statepact.errors import SetupError
 from statepact.workflow._context import Context
 from statepact.workflow._fan_out import Each, Gathered
+from statepact.workflow._shared import Shared, check_shareable
 
 Body = Callable[..., Any]
 
@@ -55,6 +57,14 @@ class EachInput:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedInput:
+    """A parameter that holds a shared value of the session."""
+
+    parameter: str
+    contract: type[Contract]
+
+
+@dataclass(frozen=True, slots=True)
 class Wires:
     """What a signature says."""
 
@@ -70,6 +80,8 @@ class Wires:
     """What the step runs over, `None` if it runs once."""
     some_outputs: bool = False
     """True if the step returns a list of any of the outputs, each as often as it likes."""
+    shared: tuple[SharedInput, ...] = ()
+    """Shared values of the session that the step reads and changes. They make nobody wait."""
 
 
 def wires_of(name: str, body: Body, names: Mapping[str, Any]) -> Wires:
@@ -91,6 +103,7 @@ def wires_of(name: str, body: Body, names: Mapping[str, Any]) -> Wires:
     inputs: list[Input] = []
     context: str | None = None
     each: EachInput | None = None
+    shared: dict[type[Contract], SharedInput] = {}
     for parameter in inspect.signature(body).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise SetupError(f"step {name!r} takes *{parameter.name}, which says nothing about what it reads")
@@ -102,6 +115,11 @@ def wires_of(name: str, body: Body, names: Mapping[str, Any]) -> Wires:
         if hint is Context:
             context = parameter.name
             continue
+        if (held := _shared(name, parameter.name, hint)) is not None:
+            if held.contract in shared:
+                raise SetupError(f"step {name!r} takes Shared[{held.contract.__name__}] twice")
+            shared[held.contract] = held
+            continue
         if (over := _each(name, parameter.name, hint)) is not None:
             if each is not None:
                 raise SetupError(f"step {name!r} runs over two lists", hint="let an earlier step commit the pairs")
@@ -112,7 +130,19 @@ def wires_of(name: str, body: Body, names: Mapping[str, Any]) -> Wires:
         _need(name, inputs, each)
     _refuse_repeated(name, inputs)
     outputs, all_outputs, maybe_none = _outputs(name, hints["return"])
-    return Wires(tuple(inputs), context, outputs, all_outputs, maybe_none, each)
+    return Wires(
+        tuple(inputs), context, outputs, all_outputs, maybe_none, each, shared=tuple(shared.values())
+    )  # fmt: skip
+
+
+def _shared(step: str, parameter: str, hint: Any) -> SharedInput | None:
+    if hint is not Shared and typing.get_origin(hint) is not Shared:
+        return None
+    arguments = typing.get_args(hint)
+    if not arguments or not is_contract(arguments[0]):
+        raise SetupError(f"parameter {parameter!r} of step {step!r} shares no contract", hint="write Shared[Basket]")
+    check_shareable(step, arguments[0])
+    return SharedInput(parameter, arguments[0])
 
 
 def _each(step: str, parameter: str, hint: Any) -> EachInput | None:
