@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Store,
         StoredHeader,
     )
+    from statepact.stores._find import FoundSession, find_sessions
     from statepact.stores._memory import MemoryStore
     from statepact.stores._postgres import PostgresStore
     from statepact.stores._redis import RedisStore
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Entity": "_base",
     "EntityUse": "_base",
+    "FoundSession": "_find",
     "Hold": "_base",
     "MemoryStore": "_memory",
     "NewEntry": "_base",
@@ -34,12 +36,14 @@ _HOMES = {
     "SqliteStore": "_sqlite",
     "Store": "_base",
     "StoredHeader": "_base",
+    "find_sessions": "_find",
     "open_store": "_urls",
 }
 
 __all__ = [
     "Entity",
     "EntityUse",
+    "FoundSession",
     "Hold",
     "MemoryStore",
     "NewEntry",
@@ -50,6 +54,7 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoredHeader",
+    "find_sessions",
     "open_store",
 ]
 
