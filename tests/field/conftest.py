@@ -7,27 +7,40 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from _postgres import postgres_database, postgres_server, postgres_url
 
-from statepact import MemoryStore, SqliteStore, Store
+from statepact import MemoryStore, Store
+from statepact.stores import open_store
+
+__all__ = ["postgres_database", "postgres_server", "postgres_url"]
 
 Reopen = Callable[[], Awaitable[Store]]
+"""Opens the same data once more, as a further process would."""
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-async def stores(backend: str, tmp_path: Path) -> AsyncIterator[Reopen]:
-    """Open the same data again and again, as further processes would; memory has only itself."""
+def store_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty store; a server is started for the first test that asks for it."""
+    if backend == "sqlite":
+        return f"sqlite:///{tmp_path / 'state.db'}?durability=process"
+    if backend == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return "memory:"
+
+
+@pytest.fixture
+async def stores(backend: str, store_url: str) -> AsyncIterator[Reopen]:
+    """Open the same data again and again; memory has only itself."""
     memory = MemoryStore()
     async with AsyncExitStack() as stack:
 
         async def another() -> Store:
-            if backend == "memory":
-                return memory
-            return await stack.enter_async_context(SqliteStore(tmp_path / "state.db", durability="process"))
+            return memory if backend == "memory" else await stack.enter_async_context(open_store(store_url))
 
         yield another
 

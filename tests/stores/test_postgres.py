@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from _postgres import Server
 
+from statepact import Contract, Workflow, open_session
 from statepact.errors import Behind, MissingExtra, SetupError, StoreError
 from statepact.ledger import SessionKey
 from statepact.stores import Entity, Hold, NewEntry, PostgresStore, Store, open_store
@@ -209,6 +210,52 @@ async def test_more_work_than_connections_waits_its_turn(postgres_url: str) -> N
     async with PostgresStore.from_url(postgres_url + "&connections=2") as store:
         await asyncio.gather(*(add(store, SessionKey("acme", f"s-{n}"), "x") for n in range(50)))
         assert len(await store.sessions("acme")) == 50
+
+
+def test_code_without_a_loop_uses_it_like_a_file(postgres_url: str) -> None:
+    """`with` sessions, runs and their reports: the store waits on the loop in the background."""
+
+    class Order(Contract):
+        sheet: str
+
+    workflow = Workflow("orders")
+
+    @workflow.step
+    def look_up() -> Order:
+        return Order(sheet="x" * 5_000_000)
+
+    large = PostgresStore.from_url(postgres_url)
+    run = workflow.run_sync("any?", store=large, session="s-1", id="r-1")
+    again = workflow.resume_sync("r-1", store=large, session="s-1")
+    assert len(run[Order].sheet) == len(again[Order].sheet) == 5_000_000
+    assert again.loss.is_complete
+
+    with open_session("s-1", store=large, run="r-2") as session:
+        with session.step("change") as step:
+            step.commit(Order(sheet="y"))
+        assert session.get(Order) == Order(sheet="y")
+        assert session.loss.is_complete
+    asyncio.run(large.aclose())
+
+
+async def test_report_of_a_session_can_be_read_in_the_middle_of_a_commit(store: Store) -> None:
+    """`session.loss` cannot be awaited, and the loop whose commit is under way stands still meanwhile."""
+
+    class Order(Contract):
+        number: int
+
+    async with open_session("s-1", store=store, run="r-1") as session:
+
+        async def commit(number: int) -> None:
+            async with session.step("look", branch=str(number)) as step:
+                await step.commit(Order(number=number))
+
+        tasks = [asyncio.ensure_future(commit(number)) for number in range(5)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+            assert session.loss is not None
+        await asyncio.gather(*tasks)
+        assert len(await session.all(Order)) == 5
 
 
 # -- notices -------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         StoredHeader,
     )
     from statepact.stores._cached import CacheCounts, CachedStore
+    from statepact.stores._find import FoundSession, find_sessions
     from statepact.stores._memory import MemoryStore
     from statepact.stores._postgres import PostgresStore
     from statepact.stores._redis import RedisStore
@@ -27,6 +28,7 @@ _HOMES = {
     "CachedStore": "_cached",
     "Entity": "_base",
     "EntityUse": "_base",
+    "FoundSession": "_find",
     "Hold": "_base",
     "MemoryStore": "_memory",
     "NewEntry": "_base",
@@ -37,6 +39,7 @@ _HOMES = {
     "SqliteStore": "_sqlite",
     "Store": "_base",
     "StoredHeader": "_base",
+    "find_sessions": "_find",
     "open_store": "_urls",
 }
 
@@ -45,6 +48,7 @@ __all__ = [
     "CachedStore",
     "Entity",
     "EntityUse",
+    "FoundSession",
     "Hold",
     "MemoryStore",
     "NewEntry",
@@ -55,6 +59,7 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoredHeader",
+    "find_sessions",
     "open_store",
 ]
 

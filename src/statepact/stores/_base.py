@@ -104,7 +104,11 @@ class Rewrite:
 
 @runtime_checkable
 class Store(Protocol):
-    """A place where logs live. Revisions of a session count 1, 2, 3 … without a gap."""
+    """A place where logs live. Revisions of a session count 1, 2, 3 … without a gap.
+
+    A store that has to wait for a server says so with `needs_loop = True`: code that cannot await its
+    answers, such as `run.loss`, then reads it on a loop in the background, so it must serve several.
+    """
 
     @property
     def promise(self) -> str:

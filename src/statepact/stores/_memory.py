@@ -150,8 +150,8 @@ class MemoryStore:
         give_up = time.monotonic() + within
         loop = asyncio.get_running_loop()
         while True:
-            self._check_open()
             with self._lock:
+                self._check_open()
                 session = self._sessions.setdefault(key, _Session())
                 left = give_up - time.monotonic()
                 if session.revision > after or left <= 0:
@@ -199,7 +199,10 @@ class MemoryStore:
             raise StoreUnavailable("the store is closed", hint="keep it open until every run has ended")
 
     async def aclose(self) -> None:
-        self._closed = True
+        with self._lock:
+            self._closed = True
+            for session in self._sessions.values():
+                _wake_all(session)
 
     async def __aenter__(self) -> Self:
         return self
@@ -223,10 +226,14 @@ def _extend(session: _Session, entries: Sequence[NewEntry]) -> None:
             session.entities[entity] = max(entry.at, session.entities.get(entity, 0))
         session.entries.append((entry.header, entry.payload))
     if entries and session.waiting:
-        for loop, woken in session.waiting:
-            with suppress(RuntimeError):  # its loop was closed: nobody is left to be woken
-                loop.call_soon_threadsafe(_wake, woken)
-        session.waiting.clear()
+        _wake_all(session)
+
+
+def _wake_all(session: _Session) -> None:
+    for loop, woken in session.waiting:
+        with suppress(RuntimeError):  # its loop was closed: nobody is left to be woken
+            loop.call_soon_threadsafe(_wake, woken)
+    session.waiting.clear()
 
 
 def _wake(woken: asyncio.Future[None]) -> None:

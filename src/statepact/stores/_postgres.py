@@ -88,6 +88,9 @@ class PostgresStore:
     `StoreTimeout`, after which it is not known whether a commit was kept.
     """
 
+    needs_loop = True
+    """Its answers have to be waited for, so code that cannot await reads on the background loop."""
+
     def __init__(
         self,
         url: str,

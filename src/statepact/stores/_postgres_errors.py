@@ -56,11 +56,15 @@ def cannot_connect(error: BaseException, where: str) -> StatepactError:
 
 def explain(error: psycopg.Error, where: str, *, writing: bool) -> StatepactError:
     """Return the error a user sees for a statement that failed."""
+    import psycopg
+
     state = error.sqlstate or ""
-    if not state and _is_text(error):
-        return StoreError("a name holds NUL or half of a surrogate pair, which is not text")
-    if not state or state in _ENDED or state.startswith("08"):
+    if state in _ENDED or state.startswith("08"):
         return lost(where, writing=writing)
+    if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return lost(where, writing=writing)
+    if not state:  # the driver could not even send it
+        return StoreError("a name holds NUL or half of a surrogate pair, which is not text")
     if state == "57014":
         return StoreTimeout(
             f"{where} did not finish in time; nothing was kept", hint="look for long transactions, or raise timeout"
@@ -75,7 +79,7 @@ def explain(error: psycopg.Error, where: str, *, writing: bool) -> StatepactErro
             f"{where} takes no commits: it is a standby or was set read-only", hint="name the primary server"
         )
     if state == "42501":
-        return _no_right(error, where, writing=writing)
+        return _no_right(where, writing=writing)
     if state in ("42883", "42P01", "3F000", "42703"):
         return StoreUnavailable(
             f"{where} has no tables of this version any more",
@@ -109,13 +113,7 @@ def late(where: str, seconds: float, *, writing: bool) -> StoreTimeout:
     )
 
 
-def _is_text(error: BaseException) -> bool:
-    import psycopg
-
-    return isinstance(error, psycopg.DataError)
-
-
-def _no_right(error: psycopg.Error, where: str, *, writing: bool) -> StatepactError:
+def _no_right(where: str, *, writing: bool) -> StatepactError:
     hint = "grant the role usage on the schema, and select, insert, update, delete and execute on what is in it"
     if writing:
         return StoreReadOnly(f"this role may not write at {where}", hint=hint)

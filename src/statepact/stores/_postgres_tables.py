@@ -11,7 +11,7 @@ Layout, and why it is this one:
 - Values are stored as they come (`external`): compressing them would be in the path of every step,
   and what is encrypted does not get smaller.
 - No foreign keys: only these functions write, and the check would cost a lock on each commit.
-- `notice` asks whether anybody waits for the session before it sends: those who wait hold a shared
+- A commit asks whether anybody waits for the session before it sends: those who wait hold a shared
   advisory lock on its place. PostgreSQL lets only one transaction with a notice commit at a time, in
   the whole server, so notices that nobody waits for would end group commit.
 
@@ -47,19 +47,15 @@ _THING = "sha256(convert_to(length({kind}) || ':' || {kind} || {value}, 'UTF8'))
 # Milliseconds after which another use of an entity is worth a write.
 _ENTITY_IS_NEWS = 60_000
 
+# Parts of several functions, put in as text: a function that calls another one pays 7 µs.
 _NOTICE = """
-create function {schema}.notice(in_place bigint) returns void language plpgsql as $$
-begin
-  -- Held until the commit is visible: who takes the lock after this look finds the commit.
-  if not pg_try_advisory_xact_lock(in_place) then
-    perform pg_notify({channel}, in_place::text);
-  end if;
-end $$
+    -- Held until the commit is visible: who takes the lock after this look finds the commit.
+    if not pg_try_advisory_xact_lock(in_place) then
+      perform pg_notify({channel}, in_place::text);
+    end if;
 """
 
 _DURABLE = """
-create function {schema}.durable(in_durable boolean) returns void language plpgsql as $$
-begin
   -- Only for this transaction, so it holds behind a pooler and against the settings of a role, too.
   -- `remote_apply` is more than `on`, everything else is less.
   if not in_durable then
@@ -67,7 +63,6 @@ begin
   elsif current_setting('synchronous_commit') not in ('on', 'remote_apply') then
     perform set_config('synchronous_commit', 'on', true);
   end if;
-end $$
 """
 
 _EXTEND = """
@@ -153,8 +148,7 @@ declare
   added integer := cardinality(in_headers);
   new boolean := added > 0 or (in_holder is not null and in_seconds > 0);
 begin
-  perform {schema}.durable(in_durable);
-  loop
+{durable}  loop
     if new then
       update {schema}.session s set
           revision = s.revision + added,
@@ -178,8 +172,7 @@ begin
   if added > 0 then
     perform {schema}.extend(owns, mine, in_after, in_headers, in_payloads, in_addresses, in_blocks,
                             in_kinds, in_values, in_ats);
-    perform {schema}.notice(in_place);
-  end if;
+{notice}  end if;
   return null;
 end $$
 """
@@ -192,8 +185,7 @@ create function {schema}.hold(
 declare
   refusal text[];
 begin
-  perform {schema}.durable(in_durable);
-  if in_seconds <= 0 then
+{durable}  if in_seconds <= 0 then
     update {schema}.session s set run = null, holder = null, seconds = null, until = null
       from {schema}.owner o
       where o.id = s.owner and o.name = in_owner and s.name = in_session and s.holder = in_holder;
@@ -232,8 +224,7 @@ declare
   owns bigint;
   added integer := cardinality(in_headers);
 begin
-  perform {schema}.durable(in_durable);
-  loop
+{durable}  loop
     update {schema}.session s set revision = s.revision + added
       from {schema}.owner o
       where o.id = s.owner and o.name = in_owner and s.name = in_session and s.revision = in_after
@@ -256,9 +247,11 @@ begin
     select {thing} from unnest(in_forget_kinds, in_forget_values) as f(kind, value)));
   perform {schema}.extend(owns, mine, in_after, in_headers, in_payloads, in_addresses, in_blocks,
                           in_kinds, in_values, in_ats);
-  perform {schema}.notice(in_place);
-  return null;
+{notice}  return null;
 end $$
 """.replace("{thing}", _THING.format(kind="f.kind", value="f.value"))
 
-FUNCTIONS = (_NOTICE, _DURABLE, _EXTEND, _REFUSED, _APPEND, _HOLD, _REWRITE)
+FUNCTIONS = tuple(
+    text.replace("{durable}", _DURABLE.lstrip("\n")).replace("{notice}", _NOTICE.lstrip("\n"))
+    for text in (_EXTEND, _REFUSED, _APPEND, _HOLD, _REWRITE)
+)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from statepact.errors import Behind, LeaseLost, SessionHeld
+from statepact.errors import Behind, LeaseLost, SessionHeld, StoreError
 from statepact.ledger import SessionKey
 from statepact.stores._base import Hold, Store
 from statepact.testing._sentences import add, entry, revision, texts
@@ -217,3 +217,15 @@ class TurnSuite:
         async with asyncio.timeout(SOON):
             assert await store.changed(key, after=0, within=0.05) == 0
             assert await store.changed(key, after=0, within=0) == 0
+
+    async def test_closing_ends_every_wait(self, store: Store, key: SessionKey) -> None:
+        """Nobody waits for a store that is closed: whoever does is told at once."""
+        await add(store, key, "one")
+        waiting = [asyncio.ensure_future(store.changed(key, after=1, within=3600)) for _ in range(3)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await store.aclose()
+
+        async with asyncio.timeout(SOON):
+            done = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(one) for one in done if not isinstance(one, StoreError)] == []

@@ -10,7 +10,7 @@ from statepact.errors import MissingInput, StatepactError, StoreError
 from statepact.ledger import Cell
 from statepact.ledger._shared import shared_value
 from statepact.models._base import Usage
-from statepact.workflow._at_once import at_once
+from statepact.workflow._at_once import read_now
 from statepact.workflow._outcome import StepOutcome
 from statepact.workflow._run_scope import RunScope, value_of
 
@@ -112,16 +112,19 @@ class Run:
         return shared_value(at_once(self._scope.log.shared(contract, at=at)))
 
     def _values(self, contract: type[C], cells: list[Cell]) -> list[C]:
-        at_once(self._scope.log.fetch(cells))
+        log = self._scope.log
+        read_now(log.store, lambda: log.fetch(cells))
         return [value_of(cell, contract) for cell in cells]
 
     @property
     def loss(self) -> LossReport:
         """What was known, delivered, owed and contradicted; `print` it, or see its attributes."""
-        if self._loss is None:
-            from statepact.loss import measure
+        return self._loss or read_now(self._scope.log.store, self._measure)
 
-            self._loss = measure(at_once(self._scope.log.view(self.id)))
+    async def _measure(self) -> LossReport:
+        from statepact.loss import measure
+
+        self._loss = measure(await self._scope.log.view(self.id))
         return self._loss
 
     async def _close(self, *, changed: bool) -> None:

@@ -15,8 +15,9 @@ from statepact.ledger._shared import shared_value
 from statepact.ledger._view import EntryView
 from statepact.loss import LossReport, measure
 from statepact.stores._base import Store
+from statepact.stores._log_reader import LogReader
 from statepact.stores._open_log import OpenLog
-from statepact.workflow._at_once import at_once
+from statepact.workflow._at_once import read_now
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
 from statepact.workflow._portal import wait_for
 from statepact.workflow._run_scope import RunScope, value_of
@@ -211,8 +212,16 @@ class AsyncSession(_Readable):
 
     @property
     def loss(self) -> LossReport:
-        """What was lost in this run so far. For stores that need a loop use `await session.measure()`."""
-        return at_once(self.measure())
+        """What was lost in this run so far. `await session.measure()` does not stand still meanwhile."""
+        ours = self._scope.log
+
+        async def measured() -> LossReport:
+            # A log of its own, because ours may be in the middle of a commit on this loop.
+            log = LogReader(ours.store, ours.key)
+            await log.read_on()
+            return measure(await log.view(self._scope.run))
+
+        return read_now(ours.store, measured)
 
 
 class Session(_Readable):

@@ -306,7 +306,7 @@ class Workflow:
                 turn=TurnRules(lease, patience) if lasting and lease is not None else None,
             )
             if ours:
-                run.loss  # noqa: B018 - measured while the store is still open
+                await run._measure()  # while the store is still open
         finally:
             if ours:
                 await opened.aclose()
