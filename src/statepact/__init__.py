@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statepact.__about__ import __version__
 
 if TYPE_CHECKING:
-    from statepact.contracts import Answers, Contract, Limit, Pinned, Sensitive, Upgrade
+    from statepact.contracts import Answers, Contract, Id, IdOf, Limit, Pinned, Sensitive, Upgrade
     from statepact.errors import StatepactError
     from statepact.loss import LossReport
     from statepact.stores import MemoryStore, SqliteStore, Store, open_store
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Context,
         Each,
         Gathered,
+        Recalled,
         Request,
         Run,
         Session,
@@ -34,10 +35,13 @@ _HOMES = {
     "Contract": "contracts",
     "Each": "workflow",
     "Gathered": "workflow",
+    "Id": "contracts",
+    "IdOf": "contracts",
     "Limit": "contracts",
     "LossReport": "loss",
     "MemoryStore": "stores",
     "Pinned": "contracts",
+    "Recalled": "workflow",
     "Request": "workflow",
     "Run": "workflow",
     "Sensitive": "contracts",
@@ -59,10 +63,13 @@ __all__ = [
     "Contract",
     "Each",
     "Gathered",
+    "Id",
+    "IdOf",
     "Limit",
     "LossReport",
     "MemoryStore",
     "Pinned",
+    "Recalled",
     "Request",
     "Run",
     "Sensitive",

@@ -238,6 +238,8 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
     changed: list[ChangedId] = []
     checked = 0
     for entry in commits:
+        # What a step recalled from earlier runs is known to it, wherever it was said.
+        known += [str(found[0]) for recalled in entry.extra.get("recalled", ()) for found in recalled[1:] if found]
         for cell in entry.cells:
             if "usage" in entry.extra or "own_prompt" in entry.extra:
                 text = _open_text(cell)
