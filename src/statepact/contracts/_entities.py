@@ -7,6 +7,7 @@ An id is a key by which people come back ("the order ending in 890"), so it is c
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -36,6 +37,12 @@ def id_fields(model: type[BaseModel]) -> Mapping[str, str]:
             stem = _STEM.fullmatch(field)
             found[field] = mark.kind or (stem["kind"] if stem else kind_of(name))
     return found
+
+
+@cache
+def id_kinds(model: type[BaseModel]) -> frozenset[str]:
+    """Return the kinds of all ids that a value of a model may hold, also of values inside it."""
+    return frozenset(kind for inner in _models_within(model) for kind in id_fields(inner).values())
 
 
 def kind_of(name: str) -> str:
@@ -91,16 +98,18 @@ def sensitive_texts(value: BaseModel) -> set[str]:
 @cache
 def may_have_ids(model: type[BaseModel]) -> bool:
     """Whether values of a model can hold marked ids: most cannot, and then nobody looks."""
-    return _has_ids(model, set())
+    return bool(id_kinds(model))
 
 
-def _has_ids(model: type[BaseModel], seen: set[type[BaseModel]]) -> bool:
-    if model in seen:
-        return False
-    seen.add(model)
-    if id_fields(model):
-        return True
-    return any(_has_ids(inner, seen) for info in model.model_fields.values() for inner in _models_in(info.annotation))
+def _models_within(model: type[BaseModel]) -> set[type[BaseModel]]:
+    seen: set[type[BaseModel]] = set()
+    left = [model]
+    while left:
+        one = left.pop()
+        if one not in seen:
+            seen.add(one)
+            left += [inner for info in one.model_fields.values() for inner in _models_in(info.annotation)]
+    return seen
 
 
 @cache
@@ -126,8 +135,6 @@ def _models_of(value: Any) -> Iterator[BaseModel]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    import typing
-
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
         return

@@ -96,6 +96,9 @@ _FRAME_BEFORE = re.compile(r"\b(?:from|of|as|ones?)(?: the)? $")
 _FRAME_BEHIND = re.compile(
     r"['’]s\b|的?(?:[那这]一?(?:个|单|笔|次)|另一?外?一?(?:个|单)|订单|单子|第[一二三四])| (?:orders?|cases?)\b"
 )
+_ANOTHER = re.compile(
+    r"\b(?:another|other ones?|this (?:one|time)|(?:the )?others)\b|另一?外?一?[个单笔]|还有一[个单笔]|这一?次"
+)
 _SENTENCE_ENDS = re.compile(r"[.!?;,:。！？；，：、\n]")
 
 
@@ -117,6 +120,8 @@ class Asked:
     """Counted from the newest: 0 for "the last one", 1 for "the one before the last"."""
     oldest: int | None = None
     """Counted from the oldest: 0 for "the first one"."""
+    another: bool = False
+    """Whether it speaks of another one besides, so that what it names may not be what it means."""
 
 
 def asked_in(text: str, now: int, zone: tzinfo, *, things: tuple[str, ...] = ("order",)) -> Asked:
@@ -150,6 +155,7 @@ def asked_in(text: str, now: int, zone: tzinfo, *, things: tuple[str, ...] = ("o
         spans=tuple(_spans(plain, now, zone)),
         newest=newest,
         oldest=oldest,
+        another=not excluded and _ANOTHER.search(plain) is not None,
     )
 
 

@@ -7,6 +7,7 @@ nobody. Nothing is guessed: what fits a request in more than one way becomes a q
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -15,9 +16,10 @@ from typing import Generic, TypeVar
 from pydantic_core import from_json
 
 from statepact.contracts import Contract, check_version
-from statepact.contracts._entities import id_fields, ids_of, kind_of
+from statepact.contracts._entities import id_kinds, ids_of, kind_of
 from statepact.errors import Deleted, Expired, VersionMismatch
 from statepact.ledger import REQUEST_STEP, Cell, session_key
+from statepact.ledger._key import INSIDE
 from statepact.meaning import normal_id
 from statepact.meaning._asked import Asked, asked_in
 from statepact.stores._base import EntityUse
@@ -47,7 +49,7 @@ class _Use(Generic[C]):
 
 async def recall(scope: RunScope, contract: type[C], request: str, zone: tzinfo = UTC) -> Recalled[C]:
     """Return which value of earlier runs of the owner a request means; see `Context.recall`."""
-    kinds = set(id_fields(contract).values()) or {kind_of(contract.contract_name)}
+    kinds = set(id_kinds(contract)) or {kind_of(contract.contract_name)}
     words = {kind.replace("_", " ") for kind in (*kinds, kind_of(contract.contract_name))}
     asked = asked_in(request, scope.clock.now(), zone, things=tuple(sorted(words)))
     hits, whole = await _hits(scope, kinds, asked)
@@ -56,6 +58,7 @@ async def recall(scope: RunScope, contract: type[C], request: str, zone: tzinfo 
     async for use in search.uses(hits):
         uses.setdefault(normal_id(use.id), []).append(use)
     chosen, sure = _narrowed(uses, asked)
+    sure = sure and not (asked.another and (asked.ids or asked.newest is not None))
     if not asked.ids and not whole and len(chosen) == 1 and asked.newest is None and not asked.spans:
         sure = False  # it is the only one among those that were looked at
     candidates = [await _candidate(use, zone) for use in chosen]
@@ -91,6 +94,7 @@ class _Search(Generic[C]):
         self._contract = contract
         self._kinds = kinds
         self._find: FindEntities | None = scope.entities
+        self._whole_run = scope.run.partition(INSIDE)[0]
         self.unread = 0
 
     async def uses(self, hits: Sequence[EntityUse]) -> AsyncIterator[_Use[C]]:
@@ -101,7 +105,7 @@ class _Search(Generic[C]):
         for session, values in sessions.items():
             log = await self._log(session)
             for name, run in log.log.runs.items():
-                if log is self._scope.log and name == self._scope.run:
+                if log is self._scope.log and name.partition(INSIDE)[0] == self._whole_run:
                     continue
                 for cell in run.by_contract.get(self._contract.contract_name, ()):
                     use = await self._use(log, cell, values)
@@ -139,7 +143,8 @@ def _narrowed(uses: dict[str, list[_Use[C]]], asked: Asked) -> tuple[list[_Use[C
     uses = {key: found for key, found in uses.items() if key not in excluded}
     named = _named(uses, asked)
     if named is not None:
-        return _latest(named.values()), True
+        # 5512890 is as good as KX-5512890; 12345 may be a postcode that an order happens to end with.
+        return _latest(named.values()), all(_says(found[0], asked) for found in named.values())
     if asked.suffixes or asked.prefixes:
         uses = {key: found for key, found in uses.items() if _begins_or_ends(found[0], asked)}
     if not asked.spans:
@@ -169,6 +174,15 @@ def _is(use: _Use[C], ids: Sequence[str]) -> bool:
     return any(key in use.keys for key in ids)
 
 
+def _says(use: _Use[C], asked: Asked) -> bool:
+    """Whether a request names an id of a value in full, or all of it but the letters it begins with."""
+    return any(
+        key == said or re.fullmatch(rf"[a-z#]*[-_]?{re.escape(said)}", key) is not None
+        for key in use.keys
+        for said in (*asked.ids, *asked.words)
+    )
+
+
 def _begins_or_ends(use: _Use[C], asked: Asked) -> bool:
     ends, begins = tuple(map(_plain, asked.suffixes)), tuple(map(_plain, asked.prefixes))
     keys = [_plain(key) for key in use.keys]
@@ -192,7 +206,7 @@ def _by_recency(uses: dict[str, list[_Use[C]]], asked: Asked) -> list[_Use[C]]:
 
 def _latest(uses: Iterable[list[_Use[C]]]) -> list[_Use[C]]:
     found = [max(some, key=lambda use: (use.at, use.cell.revision)) for some in uses]
-    return sorted(found, key=lambda use: use.at, reverse=True)
+    return sorted(found, key=lambda use: (use.at, use.cell.revision), reverse=True)
 
 
 async def _candidate(use: _Use[C], zone: tzinfo) -> Candidate[C]:
@@ -208,7 +222,8 @@ async def _candidate(use: _Use[C], zone: tzinfo) -> Candidate[C]:
 
 async def _quote(use: _Use[C]) -> str:
     """Return the words of the request in which it was spoken of, or else the beginning of the request."""
-    asked = use.log.log.runs[use.cell.run].by_cell.get((REQUEST_STEP, ""))
+    run = use.log.log.runs.get(use.cell.run.partition(INSIDE)[0])
+    asked = run.by_cell.get((REQUEST_STEP, "")) if run is not None else None
     if asked is None or not asked.cells:
         return ""
     try:
