@@ -14,10 +14,13 @@ from statepact import (
     Contract,
     Each,
     Gathered,
+    Id,
+    IdOf,
     Limit,
     LossReport,
     MemoryStore,
     Pinned,
+    Recalled,
     Run,
     Sensitive,
     SqliteStore,
@@ -39,8 +42,10 @@ class Complaint(Contract, version="1.0"):
 
 
 class Order(Contract, version="1.1", name="ORDER"):
-    order_id: str
+    order_id: Id[str]
     product: Annotated[str, Answers(Complaint, "product")]
+    parcels: list[Id[int]] = []
+    invoice: Annotated[str | None, IdOf("invoice")] = None
 
 
 class Final(Contract):
@@ -210,3 +215,13 @@ async def choose(found: Gathered[Final]) -> Final:
     for one in found:
         assert_type(one, Final)
     return found.values[0]
+
+
+async def recalls(ctx: Context) -> Order | None:
+    """What a recall gives has the type that was asked for; an id is a text."""
+    recalled: Recalled[Order] = await ctx.recall(Order)
+    if recalled.one is not None:
+        number: str = recalled.one.value.order_id
+        assert_type(recalled.one.value, Order)
+        assert number
+    return recalled.one.value if recalled.one else None

@@ -74,16 +74,20 @@ async def recall(scope: RunScope, contract: type[C], request: str, zone: tzinfo 
 async def _hits(scope: RunScope, kinds: Iterable[str], asked: Asked) -> tuple[list[EntityUse], bool]:
     """Return what the index knows of the owner, the latest use first, and whether that is all of it."""
     store, owner = scope.log.store, scope.log.key.owner
-    found: dict[tuple[str, str, str], EntityUse] = {}
-    whole = True
-    for kind in sorted(kinds):
-        latest = await store.entities(owner, kind=kind, most=MOST_SESSIONS)
-        whole = whole and len(latest) < MOST_SESSIONS
-        for value in asked.ids if len(latest) == MOST_SESSIONS else ():
-            latest = [*latest, *await store.entities(owner, kind=kind, value=value, most=MOST_SESSIONS)]
-        for use in latest:
-            found[use.kind, use.value, use.session] = use
-    return sorted(found.values(), key=lambda use: use.at, reverse=True), whole
+    named = [
+        use
+        for kind in sorted(kinds)
+        for value in asked.ids
+        for use in await store.entities(owner, kind=kind, value=value, most=MOST_SESSIONS)
+    ]
+    if named:
+        return named, True  # in full, so nothing else can be meant
+    latest = [await store.entities(owner, kind=kind, most=MOST_SESSIONS) for kind in sorted(kinds)]
+    hits = sorted((use for uses in latest for use in uses), key=lambda use: use.at, reverse=True)
+    if asked.suffixes and not asked.ids and not asked.words:
+        ends = tuple(map(_plain, asked.suffixes))
+        hits = [use for use in hits if _plain(use.value).endswith(ends)]
+    return hits, all(len(uses) < MOST_SESSIONS for uses in latest)
 
 
 class _Search(Generic[C]):
