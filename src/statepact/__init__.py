@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statepact.__about__ import __version__
 
 if TYPE_CHECKING:
-    from statepact.contracts import Answers, Contract, Limit, Merge, Pinned, Sensitive, Upgrade
+    from statepact.contracts import Answers, Contract, Id, IdOf, Limit, Merge, Pinned, Sensitive, Upgrade
     from statepact.errors import StatepactError
     from statepact.loss import LossReport
     from statepact.stores import MemoryStore, SqliteStore, Store, open_store
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Context,
         Each,
         Gathered,
+        Recalled,
         Request,
         Run,
         Session,
@@ -35,11 +36,14 @@ _HOMES = {
     "Contract": "contracts",
     "Each": "workflow",
     "Gathered": "workflow",
+    "Id": "contracts",
+    "IdOf": "contracts",
     "Limit": "contracts",
     "LossReport": "loss",
     "MemoryStore": "stores",
     "Merge": "contracts",
     "Pinned": "contracts",
+    "Recalled": "workflow",
     "Request": "workflow",
     "Run": "workflow",
     "Sensitive": "contracts",
@@ -62,11 +66,14 @@ __all__ = [
     "Contract",
     "Each",
     "Gathered",
+    "Id",
+    "IdOf",
     "Limit",
     "LossReport",
     "MemoryStore",
     "Merge",
     "Pinned",
+    "Recalled",
     "Request",
     "Run",
     "Sensitive",

@@ -14,11 +14,14 @@ from statepact import (
     Contract,
     Each,
     Gathered,
+    Id,
+    IdOf,
     Limit,
     LossReport,
     MemoryStore,
     Merge,
     Pinned,
+    Recalled,
     Run,
     Sensitive,
     Shared,
@@ -41,8 +44,10 @@ class Complaint(Contract, version="1.0"):
 
 
 class Order(Contract, version="1.1", name="ORDER"):
-    order_id: str
+    order_id: Id[str]
     product: Annotated[str, Answers(Complaint, "product")]
+    parcels: list[Id[int]] = []
+    invoice: Annotated[str | None, IdOf("invoice")] = None
 
 
 class Final(Contract):
@@ -266,3 +271,13 @@ async def share(run: Run) -> None:
             assert_type(plain_step.shared(Basket), Shared[Basket])
             plain_step.shared(int)  # type: ignore[type-var]
         assert_type(plain.shared(Basket, at=3), Basket | None)
+
+
+async def recalls(ctx: Context) -> Order | None:
+    """What a recall gives has the type that was asked for; an id is a text."""
+    recalled: Recalled[Order] = await ctx.recall(Order)
+    if recalled.one is not None:
+        number: str = recalled.one.value.order_id
+        assert_type(recalled.one.value, Order)
+        assert number
+    return recalled.one.value if recalled.one else None

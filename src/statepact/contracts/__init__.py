@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from statepact.contracts._check import check_version, is_contract, validate, validate_json
     from statepact.contracts._contract import Contract, label
     from statepact.contracts._fields import FactField, fact_fields, linked_fields, pinned_fields
-    from statepact.contracts._marks import Answers, Limit, Pinned, Sensitive
+    from statepact.contracts._marks import Answers, Id, IdOf, Limit, Pinned, Sensitive
     from statepact.contracts._merge import Merge
     from statepact.contracts._old import OldValue, read_old
     from statepact.contracts._text import ReadText, read_text
@@ -18,6 +18,8 @@ _HOMES = {
     "Answers": "_marks",
     "Contract": "_contract",
     "FactField": "_fields",
+    "Id": "_marks",
+    "IdOf": "_marks",
     "Limit": "_marks",
     "Merge": "_merge",
     "OldValue": "_old",
@@ -41,6 +43,8 @@ __all__ = [
     "Answers",
     "Contract",
     "FactField",
+    "Id",
+    "IdOf",
     "Limit",
     "Merge",
     "OldValue",

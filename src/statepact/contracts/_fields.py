@@ -69,8 +69,8 @@ def linked_fields(contract: type[Contract]) -> tuple[FactField, ...]:
 
 
 def _fact_field(contract: type[Contract], name: str, info: FieldInfo) -> FactField:
-    marks: list[Mark | Answers | Merge] = [item for item in info.metadata if isinstance(item, (Mark, Answers))]
-    marks += marks_in(info.annotation)
+    marks = [item for item in info.metadata if isinstance(item, (Mark, Answers))]
+    marks += [mark for mark in marks_in(info.annotation) if isinstance(mark, (Mark, Answers))]
     marks += _marks_of_nested(info.annotation, {contract})
     links = tuple(mark for mark in marks if isinstance(mark, Answers))
     for link in links:

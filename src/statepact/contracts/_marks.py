@@ -41,6 +41,21 @@ Sensitive = Annotated[T, SENSITIVE]
 
 
 @dataclass(frozen=True, slots=True)
+class IdOf:
+    """Says that a field holds the id of something of the user's world: `Annotated[str, IdOf("order")]`.
+
+    A session is found again by the ids that were committed in it; see `Context.recall`.
+    """
+
+    kind: str = ""
+    """What it is the id of; empty for what the field is called: `order_id` is the id of an order."""
+
+
+Id = Annotated[T, IdOf()]
+"""The id of something of the user's world, by which people come back: `order_id: Id[str]`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answers:
     """A link: this field must agree with a field of an earlier fact.
 
@@ -63,7 +78,7 @@ class Answers:
         return answer in accepted if isinstance(accepted, (list, tuple, set, frozenset)) else bool(answer == accepted)
 
 
-def marks_in(annotation: Any) -> Iterator[Mark | Answers | Merge]:
+def marks_in(annotation: Any) -> Iterator[Mark | Answers | IdOf | Merge]:
     """Yield every mark anywhere inside an annotation, in reading order.
 
     A mark on a part counts for the whole field (`list[Pinned[str]]` pins the list): the fact is
@@ -72,7 +87,7 @@ def marks_in(annotation: Any) -> Iterator[Mark | Answers | Merge]:
     if typing.get_origin(annotation) is Annotated:
         inner, *metadata = typing.get_args(annotation)
         yield from marks_in(inner)
-        yield from (item for item in metadata if isinstance(item, (Mark, Answers, Merge)))
+        yield from (item for item in metadata if isinstance(item, (Mark, Answers, IdOf, Merge)))
         return
     for argument in typing.get_args(annotation):
         if isinstance(argument, list):

@@ -233,6 +233,8 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
         for shared in {read.cell for read in entry.reads if read.cell.shared}:
             known.append(text_of(dict(shared.values)))  # perhaps of another run of the session
             hidden |= set(_sensitive_ids(shared))
+        # What a step recalled from earlier runs is known to it, wherever it was said.
+        known += [str(found[0]) for recalled in entry.extra.get("recalled", ()) for found in recalled[1:] if found]
         for cell in entry.cells:
             if "usage" in entry.extra or "own_prompt" in entry.extra:
                 text = _open_text(cell)

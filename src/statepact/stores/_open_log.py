@@ -36,7 +36,7 @@ from statepact.ledger._digest import entry_digest, leaf_digest, new_salt
 from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Reached, Read, encode_body
 from statepact.ledger._key import INSIDE, REQUEST_STEP, SessionKey
 from statepact.ledger._log import Entry
-from statepact.stores._base import Hold, NewEntry, Store
+from statepact.stores._base import Entity, Hold, NewEntry, Store
 from statepact.stores._log_reader import LogReader
 
 
@@ -88,6 +88,8 @@ class Draft:
     """Its cells."""
     reads: tuple[Read, ...] = ()
     pinned: Pinned = NO_PINNED
+    entities: tuple[Entity, ...] = ()
+    """What the values are about."""
     extra: bytes = b""
     """JSON object with what has no place in the header: reason, usage, marks. Empty for none."""
     requires: tuple[Requirement, ...] = ()
@@ -248,7 +250,7 @@ class OpenLog(LogReader):
 
     async def _send(self, batch: Sequence[tuple[_Waiting, _Prepared]]) -> None:
         """Send a batch in one append. Who is left without an entry or an error is to be sent again."""
-        new = [NewEntry(made.header.stored(made.body), made.payload, made.blocks) for _, made in batch]
+        new = [_new_entry(waiting.draft, made) for waiting, made in batch]
         hold = self.hold if batch[0][0].held else None
         if hold is not None and any(_ends(waiting.draft, hold) for waiting, _ in batch):
             hold = replace(hold, seconds=0.0)
@@ -402,3 +404,10 @@ def _refused(draft: Draft, refusal: SessionHeld | LeaseLost) -> Draft:
     """Return the record of a commit that was not its maker's to make: what it was, but not as state."""
     extra = orjson.dumps({"error": refusal.code, "holder": refusal.holder})
     return replace(draft, kind=Kind.REFUSAL, extra=extra)
+
+
+def _new_entry(draft: Draft, made: _Prepared) -> NewEntry:
+    header = made.header.stored(made.body)
+    if not draft.entities or made.header.kind is not Kind.COMMIT:
+        return NewEntry(header, made.payload, made.blocks)
+    return NewEntry(header, made.payload, made.blocks, draft.entities, made.header.at)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from statepact import Contract, Id, open_session
 from statepact.errors import Behind
 from statepact.ledger import SessionKey
 from statepact.stores._base import Entity, EntityUse, NewEntry, Rewrite, Store
 from statepact.testing._sentences import add, entry, texts
+
+
+class Parcel(Contract, version="1.0"):
+    """What is recalled."""
+
+    order_id: Id[str]
+
 
 ORDER = Entity("order", "67890")
 PERSON = Entity("person", "Mara Lind")
@@ -102,6 +110,26 @@ class ChangeSuite:
 
         assert list(await store.entities("ub")) == []
         assert await places(store, "ub", ORDER) == []
+
+    async def test_what_a_run_was_about_is_recalled_by_a_later_one(self, store: Store) -> None:
+        """From a marked field to the answer to "the order ending in 890": through any store, for its owner only."""
+        for session, number in (("s-1", "KX-67890"), ("s-2", "KX-12345")):
+            async with (
+                open_session(session, owner="ua", store=store, request=f"About {number}.") as earlier,
+                earlier.step("look_up") as step,
+            ):
+                await step.commit(Parcel(order_id=number))
+
+        async with open_session("now", owner="ua", store=store, request="the one ending in 890") as session_:
+            found = (await session_.recall(Parcel)).one
+            both = (await session_.recall(Parcel, "any news?")).several
+        async with open_session("now", owner="ub", store=store, request="KX-67890") as stranger:
+            theirs = await stranger.recall(Parcel)
+
+        assert found is not None
+        assert (found.value, found.session, found.quote) == (Parcel(order_id="KX-67890"), "s-1", "About KX-67890.")
+        assert {one.id for one in both} == {"KX-67890", "KX-12345"}
+        assert theirs.nothing
 
     async def test_entity_of_a_refused_append_is_not_there(self, store: Store, key: SessionKey) -> None:
         """The index never knows of what was not committed."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from statepact.workflow._fan_out import Each, Gathered
     from statepact.workflow._outcome import StepOutcome
     from statepact.workflow._reach import UnclaimedFacts, Wiring
+    from statepact.workflow._recalled import Candidate, Recalled
     from statepact.workflow._request import Request
     from statepact.workflow._run import Run
     from statepact.workflow._session import AsyncSession, Session, open_session
@@ -21,7 +22,9 @@ _HOMES = {
     "AsyncSession": "_session",
     "Context": "_context",
     "Each": "_fan_out",
+    "Candidate": "_recalled",
     "Gathered": "_fan_out",
+    "Recalled": "_recalled",
     "Request": "_request",
     "Run": "_run",
     "Session": "_session",
@@ -37,9 +40,11 @@ _HOMES = {
 
 __all__ = [
     "AsyncSession",
+    "Candidate",
     "Context",
     "Each",
     "Gathered",
+    "Recalled",
     "Request",
     "Run",
     "Session",

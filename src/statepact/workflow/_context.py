@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from statepact.contracts import Contract
@@ -13,6 +14,7 @@ from statepact.models._base import Message, Model, Prompt, Reply, Usage, estimat
 if TYPE_CHECKING:
     import asyncio
 
+    from statepact.workflow._recalled import Recalled
     from statepact.workflow._step_scope import StepScope
 
 C = TypeVar("C", bound=Contract)
@@ -76,6 +78,20 @@ class Context:
     async def earlier(self, contract: type[C]) -> list[C]:
         """Return the values of a kind that earlier runs of this session committed, oldest first."""
         return await self._scope.earlier(contract)
+
+    async def recall(self, contract: type[C], request: str | None = None, *, zone: tzinfo = UTC) -> Recalled[C]:
+        """Return which value of a kind the request means, among what earlier runs of this owner were about.
+
+        For "the order I asked about yesterday": the contract must have a field marked as `Id`. The
+        request (by default the run's) is searched for ids, also their ends ("ending in 890", 尾号890),
+        for time words in English and Chinese, and for words such as "the last one". `zone` says when a
+        day begins. Several that fit are a question, never a guess; runs of all sessions count but this run.
+        """
+        from statepact.workflow._recall import recall
+
+        recalled = await recall(self._scope.run, contract, self.request if request is None else request, zone)
+        self._scope.note_recalled(contract, recalled)
+        return recalled
 
     async def prompt(self, instruction: str) -> Prompt:
         """Return this step's baton and an instruction as a prompt, to call a model yourself.

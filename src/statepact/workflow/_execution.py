@@ -13,6 +13,7 @@ from statepact.models._base import Model
 from statepact.stores._base import Store
 from statepact.stores._open_log import OpenLog
 from statepact.workflow._clock import Clock
+from statepact.workflow._entities import FindEntities
 from statepact.workflow._reach import Wiring
 from statepact.workflow._run import Run
 from statepact.workflow._run_scope import RunScope
@@ -44,6 +45,7 @@ async def execute(
     must_exist: bool,
     settled: Mapping[str, Settled],
     turn: TurnRules | None,
+    entities: FindEntities | None,
 ) -> Run:
     """Run, or continue, one run and return how it went. Raises what `Workflow.run` and `resume` say.
 
@@ -55,7 +57,7 @@ async def execute(
             f"session {key.session!r} of owner {key.owner!r} has no run {id!r}",
             hint="check id, session, owner and store; a run that never committed anything does not exist",
         )
-    scope = RunScope(log, id, clock=clock, budget=budget)
+    scope = RunScope(log, id, clock=clock, budget=budget, entities=entities)
     results = [contract.contract_name for contract in graph.results]
 
     async def begin() -> None:

@@ -109,7 +109,8 @@ class Run:
 
         `None` before its first change. Raises `MissingInput` or `Deleted` if a required field is not there.
         """
-        return shared_value(at_once(self._scope.log.shared(contract, at=at)))
+        log = self._scope.log
+        return shared_value(read_now(log.store, lambda: log.shared(contract, at=at)))
 
     def _values(self, contract: type[C], cells: list[Cell]) -> list[C]:
         log = self._scope.log

@@ -19,6 +19,7 @@ from statepact.ledger._unset import mark_unset
 from statepact.models._base import Usage
 from statepact.stores._open_log import Draft, OpenLog
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
+from statepact.workflow._entities import FindEntities
 from statepact.workflow._pinned import PinnedFacts
 
 C = TypeVar("C", bound=Contract)
@@ -30,11 +31,20 @@ MOST_UNTAKEN = 16
 class RunScope:
     """A run on an open log: its request, its snapshots, its end."""
 
-    def __init__(self, log: OpenLog, run: str, *, clock: Clock = SYSTEM_CLOCK, budget: int | None = None) -> None:
+    def __init__(
+        self,
+        log: OpenLog,
+        run: str,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        budget: int | None = None,
+        entities: FindEntities | None = None,
+    ) -> None:
         self.log = log
         self.run = check_name(run, what="run")
         self.clock = clock
         self.budget = budget
+        self.entities = entities
         self.request = ""
         """What the run was asked, as text; empty if nothing was."""
         self.open_request = ""

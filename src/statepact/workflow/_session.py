@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, tzinfo
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from statepact.contracts import Contract
 from statepact.errors import StatepactError
@@ -27,6 +28,9 @@ from statepact.workflow._store_choice import chosen_store
 from statepact.workflow._turn import Turn
 from statepact.workflow._watch import entries_of
 from statepact.workflow._workflow import new_run_id
+
+if TYPE_CHECKING:
+    from statepact.workflow._recalled import Recalled
 
 C = TypeVar("C", bound=Contract)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -197,6 +201,15 @@ class AsyncSession(_Readable):
         await self._scope.log.refresh()
         return shared_value(await self._scope.log.shared(contract, at=at))
 
+    async def recall(self, contract: type[C], request: str | None = None, *, zone: tzinfo = UTC) -> Recalled[C]:
+        """Return which value of earlier runs of this owner a request means, by default this run's request.
+
+        See `Context.recall`.
+        """
+        from statepact.workflow._recall import recall
+
+        return await recall(self._scope, contract, self._scope.request if request is None else request, zone)
+
     def watch(self, *, after: int | None = None) -> AsyncIterator[EntryView]:
         """Yield what others commit to the session, as it comes; see `statepact.watch`.
 
@@ -249,6 +262,13 @@ class Session(_Readable):
     def shared(self, contract: type[C], *, at: int | None = None) -> C | None:
         """Return a shared value of the session, now or as it stood at revision `at`; see `AsyncSession.shared`."""
         return wait_for(self._session.shared(contract, at=at))
+
+    def recall(self, contract: type[C], request: str | None = None, *, zone: tzinfo = UTC) -> Recalled[C]:
+        """Return which value of earlier runs of this owner a request means, by default this run's request.
+
+        See `Context.recall`.
+        """
+        return wait_for(self._session.recall(contract, request, zone=zone))
 
     @property
     def loss(self) -> LossReport:

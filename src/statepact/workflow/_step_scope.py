@@ -7,7 +7,7 @@ scripts that keep their own control flow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -26,7 +26,9 @@ from statepact.ledger._header import Reached, Read
 from statepact.ledger._suspicious import SUSPICIOUS, suspicious_paths
 from statepact.ledger._unset import UNSET, unset_in
 from statepact.models._base import Prompt, Reply, Usage
+from statepact.stores._base import Entity
 from statepact.stores._open_log import NO_PINNED, Document, Draft, Requirement
+from statepact.workflow._entities import MOST_ENTITIES, entities_of
 from statepact.workflow._fan_out import Awaited, Gathered
 from statepact.workflow._one_of import one_of
 from statepact.workflow._pinned import Shown
@@ -35,6 +37,9 @@ from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._shared import Shared
 from statepact.workflow._shared_values import SharedValues
 from statepact.workflow._wiring import Input, Wanted
+
+if TYPE_CHECKING:
+    from statepact.workflow._recalled import Recalled
 
 C = TypeVar("C", bound=Contract)
 
@@ -184,6 +189,11 @@ class StepScope:
         """What decides whether this is the same step again; set by `load`."""
         return self._digest
 
+    def note_recalled(self, contract: type[C], recalled: Recalled[C]) -> None:
+        """Record what came from earlier runs: it is known here although it stands nowhere in this run."""
+        found = [[one.id, one.session, one.run] for one in recalled.candidates]
+        self.extra.setdefault("recalled", []).append([contract.contract_name, *found[:MOST_ENTITIES]])
+
     async def stored(self) -> Entry | None:
         """Return what this step has already committed from the same inputs, with its values loaded.
 
@@ -292,6 +302,7 @@ class StepScope:
         documents: list[Document] = []
         offers: list[tuple[bytes, Contract | None]] = []
         links: dict[str, bool] = {}
+        about: dict[Entity, None] = {}
         for value in values:
             contract = type(value)
             if not isinstance(value, Contract):
@@ -307,6 +318,10 @@ class StepScope:
             documents.append(self._document(checked, document, parts, len(documents)))
             offers.append((parts.stored, None if cleaned else checked))
             await self._check_links(checked, links)
+            about.update(dict.fromkeys(entities_of(checked, self.run.entities)))
+        entities = tuple(about)[:MOST_ENTITIES]
+        if len(about) > MOST_ENTITIES:
+            self.extra["entities"] = [len(entities), len(about)]
         if links:
             self.extra["links"] = links
         requires: tuple[Requirement, ...] = ()
@@ -324,6 +339,7 @@ class StepScope:
             documents=documents,
             reads=(*map(self._read, self._items), *map(self._read, shared), *exceptions),
             pinned=pinned,
+            entities=entities,
             extra=self._extra(),
             requires=requires,
         )

@@ -46,7 +46,11 @@ async def _run(inner: Workflow, context: Context, asked: Contract) -> list[Contr
     graph = inner.check()
     outer = context._scope.run
     scope = RunScope(
-        outer.log, outer.run + INSIDE + context._scope.writer, clock=outer.clock, budget=inner.budget or outer.budget
+        outer.log,
+        outer.run + INSIDE + context._scope.writer,
+        clock=outer.clock,
+        budget=inner.budget or outer.budget,
+        entities=inner.entities or outer.entities,
     )
     before = outer.log.log.revision
     await start(scope, asked, workflow=inner.name, results=[one.contract_name for one in graph.results])

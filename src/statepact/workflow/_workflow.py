@@ -23,6 +23,7 @@ from statepact.workflow._step import Fallback, Settled, Step, StepRules, checked
 if TYPE_CHECKING:
     from statepact.models._base import Model
     from statepact.stores._base import Store
+    from statepact.workflow._entities import FindEntities
     from statepact.workflow._reach import Wiring
     from statepact.workflow._run import Run
     from statepact.workflow._wiring import Body
@@ -56,7 +57,8 @@ class Workflow:
     the memory of this process. `takes` is the contract that a run is asked with; by default it is
     asked in words (`Request`). `results` are the contracts that are the outcome, by default what the
     last step returns that no other step reads. `budget` is the most tokens of a prompt, `None` for
-    no bound.
+    no bound. `entities` finds what a committed value is about, beside its fields marked as ids: a
+    function from the value to pairs of kind and id (`[("order", "KX-5512")]`); see `Context.recall`.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Workflow:
         takes: type[Contract] = Request,
         results: Sequence[type[Contract]] | None = None,
         budget: int | None = None,
+        entities: FindEntities | None = None,
     ) -> None:
         self.name = check_name(name, what="workflow")
         if not is_contract(takes):
@@ -76,6 +79,7 @@ class Workflow:
         """The contract that a run is asked with; `Request` for words."""
         self._results = results
         self.budget = budget
+        self.entities = entities
         self._defined: dict[str, tuple[Body | Workflow, StepRules, _Locals | None]] = {}
         self._checking = False
         self._wiring: Wiring | None = None
@@ -301,6 +305,7 @@ class Workflow:
                 model=as_model(ask),
                 clock=clock,
                 budget=self.budget,
+                entities=self.entities,
                 must_exist=must_exist,
                 settled=settled,
                 turn=TurnRules(lease, patience) if lasting and lease is not None else None,
