@@ -28,12 +28,14 @@ from statepact.ledger._header import Kind
 from statepact.testing import History, SimulatedLoop, SimulatedProcess, SimulatedStore, Stuck, Weather
 from statepact.workflow import Uncommitted, watch
 
-STORM = 25.0
+STORM = 18.0
 """Virtual seconds during which faults happen."""
 LONGEST = 4_000.0
 """Virtual seconds after which somebody who still waits counts as hanging."""
 MOST_STEPS = 200_000
 """Callbacks after which somebody must be running in a circle; a usual simulation has a thousand."""
+BOUND = 15.0
+"""Virtual seconds by which a follower may be late."""
 EPOCH = 1_767_225_600_000
 
 _EXPECTED = (StoreError, SessionHeld, LeaseLost, StepFailed, StepTimeout, EffectUnknown)
@@ -132,7 +134,7 @@ class World:
         sessions = ["s-1", "s-2"][: chance.randint(1, 2)]
         # Either everybody takes turns in a session or nobody does.
         leases = {name: chance.choice((None, 2.0, 8.0, 30.0)) for name in sessions}
-        kinds: tuple[JobKind, ...] = ("gather", "relay", "script", "pay")
+        kinds: tuple[JobKind, ...] = ("gather", "relay", "script", "pay", "whole")
         tasks = []
         for number in range(chance.randint(1, 3)):
             session = chance.choice(sessions)
@@ -178,7 +180,7 @@ class World:
         await janitor.done
         if not {task.run for task in self.tasks} <= {one.task.run for one in self.returned}:
             self.wrong.append("a run neither finished nor could be resumed")
-        await asyncio.sleep(20)  # long enough for followers and late messages
+        await asyncio.sleep(BOUND + 10)  # long enough for followers and late messages
         for one in following:
             one.cancel()
         await asyncio.gather(*following, return_exceptions=True)
@@ -280,7 +282,9 @@ class World:
         seen: list[int] = []
         self.followed.append((key, seen))
         while True:
-            following = watch(key.session, store=self.store, owner=key.owner, after=seen[-1] if seen else 0)
+            following = watch(
+                key.session, store=self.store, owner=key.owner, after=seen[-1] if seen else 0, bound=BOUND
+            )
             try:
                 async for entry in following:
                     seen.append(entry.revision)  # noqa: PERF401 - it never ends, and may fail at any time
@@ -294,7 +298,8 @@ class World:
             self._kill, self._kill, self._terminate, self._freeze, self._freeze, self._cut, self._crash,
             self._jump, self._jump_of_the_store,
         ]  # fmt: skip
-        moments = sorted(self.chance.random() * STORM for _ in range(self.chance.randrange(8)))
+        # Early rather than late: most runs have ended when the storm has.
+        moments = sorted(self.chance.random() ** 2 * STORM for _ in range(self.chance.randrange(8)))
         for moment in moments:
             await asyncio.sleep(max(0.0, moment - self.loop.time()))
             self.chance.choice(faults)()
