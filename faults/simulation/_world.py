@@ -112,7 +112,7 @@ class World:
         self._executions = 0
         self._body_fails = 0.0 if self.calm else self.chance.choice((0.0, 0.05, 0.2))
         self._bodies_take = self.chance.choice((0.0, 0.05, 0.5, 3.0))
-        self._kill_at = set() if self.calm else {self.chance.randrange(6_000) for _ in range(self.chance.randrange(4))}
+        self._hit_at = set() if self.calm else {self.chance.randrange(1_500) for _ in range(self.chance.randrange(4))}
         self._raining = True
 
     def _weather(self) -> Weather:
@@ -313,9 +313,9 @@ class World:
         return self.chance.choice(busy) if busy else None
 
     def _between_steps(self) -> None:
-        if self.loop.steps in self._kill_at:
-            self._kill_at.discard(self.loop.steps)
-            self._kill()
+        if self.loop.steps in self._hit_at:
+            self._hit_at.discard(self.loop.steps)
+            self.chance.choice((self._kill, self._stall))()
 
     def _kill(self) -> None:
         if (victim := self._victim()) is not None:
@@ -339,6 +339,13 @@ class World:
             victim.freeze()
             self.loop.call_later(self.chance.choice((0.5, 5.0, 40.0)) * self.chance.random(), victim.thaw)
 
+    def _stall(self) -> None:
+        """Freeze somebody for longer than most leases: whatever he was about to do comes too late."""
+        if (victim := self._victim()) is not None:
+            self._count("freeze")
+            victim.freeze()
+            self.loop.call_later(self.chance.uniform(5, 60), victim.thaw)
+
     def _cut(self) -> None:
         if (victim := self._victim()) is not None:
             self._count("cut")
@@ -361,6 +368,6 @@ class World:
     def _clear_up(self) -> None:
         self.store.weather = Weather()
         self._raining = False
-        self._kill_at.clear()
+        self._hit_at.clear()
         for worker in self.workers:
             worker.thaw()
