@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from faults.simulation._jobs import Paid, Piece, Task, Total, undisturbed
+from faults.simulation._jobs import Paid, Piece, Task, Total, run_of_pieces, undisturbed
 from statepact import Contract
 from statepact.errors import StatepactError
 from statepact.ledger import Entry, SessionKey
@@ -99,7 +99,8 @@ def _unclaimed(world: World, key: SessionKey, entries: list[Entry]) -> Iterator[
 async def _results(world: World, task: Task, log: OpenLog) -> list[str]:
     """Compare what a run came to with what it comes to undisturbed, and with what anybody was told."""
     totals = await _values(log, task.run, Total)
-    pieces = [piece.by for piece in (*await _values(log, task.run, Piece), *await _values(log, task.run, Paid))]
+    run = run_of_pieces(task)
+    pieces = [piece.by for piece in (*await _values(log, run, Piece), *await _values(log, run, Paid))]
     if [total.value for total in totals] != [undisturbed(task)]:
         return [f"{task.run} came to {totals}, undisturbed to {undisturbed(task)}"]
     wrong = []

@@ -18,7 +18,7 @@ from statepact.workflow._clock import Clock
 
 OWNER = "acme"
 
-JobKind = Literal["gather", "relay", "script", "pay"]
+JobKind = Literal["gather", "relay", "script", "pay", "whole"]
 
 
 class Job(Contract, version="1.0"):
@@ -142,7 +142,18 @@ async def _payment_total(plan: Plan, paid: Paid, pieces: list[Piece]) -> Total:
     return _sum(plan, [*pieces, Piece(value=paid.value, by=paid.by)], await _by())
 
 
-WORKFLOWS = {"gather": gather, "relay": relay, "pay": payment}
+whole = Workflow("whole", takes=Job, results=[Total, Note])
+
+
+@whole.step(name="note", retries=1)
+async def _whole_note(job: Job) -> Note:
+    return Note(text=str(job.number), by=await _by())
+
+
+whole.step(gather, retries=1)
+
+
+WORKFLOWS = {"gather": gather, "relay": relay, "pay": payment, "whole": whole}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +175,15 @@ class Returned:
     total: Total
 
 
+def run_of_pieces(task: Task) -> str:
+    """Return the run in which the pieces of a task's total are committed."""
+    return f"{task.run}//gather" if task.kind == "whole" else task.run
+
+
 def undisturbed(task: Task) -> int:
     """Return what a run comes to if nothing goes wrong."""
     number = task.number
-    if task.kind == "gather":
+    if task.kind in ("gather", "whole"):
         return number + (number + 1) + (number + 2) + sum(number * n for n in range(number % 4))
     if task.kind == "pay":
         return number + number * 2 + number * 7

@@ -28,12 +28,14 @@ from statepact.ledger._header import Kind
 from statepact.testing import History, SimulatedLoop, SimulatedProcess, SimulatedStore, Stuck, Weather
 from statepact.workflow import Uncommitted, watch
 
-STORM = 25.0
+STORM = 18.0
 """Virtual seconds during which faults happen."""
 LONGEST = 4_000.0
 """Virtual seconds after which somebody who still waits counts as hanging."""
 MOST_STEPS = 200_000
 """Callbacks after which somebody must be running in a circle; a usual simulation has a thousand."""
+BOUND = 15.0
+"""Virtual seconds by which a follower may be late."""
 EPOCH = 1_767_225_600_000
 
 _EXPECTED = (StoreError, SessionHeld, LeaseLost, StepFailed, StepTimeout, EffectUnknown)
@@ -110,7 +112,7 @@ class World:
         self._executions = 0
         self._body_fails = 0.0 if self.calm else self.chance.choice((0.0, 0.05, 0.2))
         self._bodies_take = self.chance.choice((0.0, 0.05, 0.5, 3.0))
-        self._kill_at = set() if self.calm else {self.chance.randrange(6_000) for _ in range(self.chance.randrange(4))}
+        self._hit_at = set() if self.calm else {self.chance.randrange(1_500) for _ in range(self.chance.randrange(4))}
         self._raining = True
 
     def _weather(self) -> Weather:
@@ -132,7 +134,7 @@ class World:
         sessions = ["s-1", "s-2"][: chance.randint(1, 2)]
         # Either everybody takes turns in a session or nobody does.
         leases = {name: chance.choice((None, 2.0, 8.0, 30.0)) for name in sessions}
-        kinds: tuple[JobKind, ...] = ("gather", "relay", "script", "pay")
+        kinds: tuple[JobKind, ...] = ("gather", "relay", "script", "pay", "whole")
         tasks = []
         for number in range(chance.randint(1, 3)):
             session = chance.choice(sessions)
@@ -178,7 +180,7 @@ class World:
         await janitor.done
         if not {task.run for task in self.tasks} <= {one.task.run for one in self.returned}:
             self.wrong.append("a run neither finished nor could be resumed")
-        await asyncio.sleep(20)  # long enough for followers and late messages
+        await asyncio.sleep(BOUND + 10)  # long enough for followers and late messages
         for one in following:
             one.cancel()
         await asyncio.gather(*following, return_exceptions=True)
@@ -280,7 +282,9 @@ class World:
         seen: list[int] = []
         self.followed.append((key, seen))
         while True:
-            following = watch(key.session, store=self.store, owner=key.owner, after=seen[-1] if seen else 0)
+            following = watch(
+                key.session, store=self.store, owner=key.owner, after=seen[-1] if seen else 0, bound=BOUND
+            )
             try:
                 async for entry in following:
                     seen.append(entry.revision)  # noqa: PERF401 - it never ends, and may fail at any time
@@ -294,7 +298,8 @@ class World:
             self._kill, self._kill, self._terminate, self._freeze, self._freeze, self._cut, self._crash,
             self._jump, self._jump_of_the_store,
         ]  # fmt: skip
-        moments = sorted(self.chance.random() * STORM for _ in range(self.chance.randrange(8)))
+        # Early rather than late: most runs have ended when the storm has.
+        moments = sorted(self.chance.random() ** 2 * STORM for _ in range(self.chance.randrange(8)))
         for moment in moments:
             await asyncio.sleep(max(0.0, moment - self.loop.time()))
             self.chance.choice(faults)()
@@ -308,9 +313,9 @@ class World:
         return self.chance.choice(busy) if busy else None
 
     def _between_steps(self) -> None:
-        if self.loop.steps in self._kill_at:
-            self._kill_at.discard(self.loop.steps)
-            self._kill()
+        if self.loop.steps in self._hit_at:
+            self._hit_at.discard(self.loop.steps)
+            self.chance.choice((self._kill, self._stall))()
 
     def _kill(self) -> None:
         if (victim := self._victim()) is not None:
@@ -334,6 +339,13 @@ class World:
             victim.freeze()
             self.loop.call_later(self.chance.choice((0.5, 5.0, 40.0)) * self.chance.random(), victim.thaw)
 
+    def _stall(self) -> None:
+        """Freeze somebody for longer than most leases: whatever he was about to do comes too late."""
+        if (victim := self._victim()) is not None:
+            self._count("freeze")
+            victim.freeze()
+            self.loop.call_later(self.chance.uniform(5, 60), victim.thaw)
+
     def _cut(self) -> None:
         if (victim := self._victim()) is not None:
             self._count("cut")
@@ -356,6 +368,6 @@ class World:
     def _clear_up(self) -> None:
         self.store.weather = Weather()
         self._raining = False
-        self._kill_at.clear()
+        self._hit_at.clear()
         for worker in self.workers:
             worker.thaw()

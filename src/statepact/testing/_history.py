@@ -68,7 +68,11 @@ class History:
         """Write down how a call has ended; `None` if it cannot have changed or told anything."""
         key, _ = self._open.pop(number)
         if operation is not None:
-            self.operations.setdefault(key, []).append(operation)
+            self.add(key, operation)
+
+    def add(self, key: SessionKey, operation: Operation) -> None:
+        """Write down what has ended."""
+        self.operations.setdefault(key, []).append(operation)
 
 
 def name_of(header: bytes) -> str:
@@ -106,8 +110,13 @@ class WatchedStore:
         newest = max(by_revision, default=after)
         # What is missing has a name that nobody has appended.
         names = tuple(by_revision.get(revision, "(missing)") for revision in range(after + 1, newest + 1))
-        read = Operation(process=self._process, kind="read", called=called, after=after, entries=names)
-        self._history.end(self._history.begin(key, read), replace(read, returned=self._history.now()))
+        self._history.add(
+            key,
+            Operation(
+                process=self._process, kind="read", called=called, returned=self._history.now(), after=after,
+                entries=names,
+            ),
+        )  # fmt: skip
         return found
 
     async def _watched(

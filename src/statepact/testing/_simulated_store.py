@@ -128,11 +128,11 @@ class SimulatedStore:
         return await self._answered(answer, weather.deadline)
 
     async def _answered(self, answer: asyncio.Future[T], deadline: float) -> T:
+        timer = self.loop.call_later(deadline, _give_up, answer)
         try:
-            async with asyncio.timeout(deadline):
-                return await answer
-        except TimeoutError:
-            raise StoreTimeout("the store has not answered in time", hint="whether it happened is not known") from None
+            return await answer
+        finally:
+            timer.cancel()
 
     def _send(self, arrive: Callable[..., None], *args: Any) -> None:
         chance, weather = self.loop.random, self.weather
@@ -277,3 +277,10 @@ class SimulatedStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         pass
+
+
+def _give_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(
+            StoreTimeout("the store has not answered in time", hint="whether it happened is not known")
+        )
