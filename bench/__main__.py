@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from bench import _growth, _pins, _scenarios, _startup
+from bench import _growth, _pins, _scenarios, _servers, _startup
 from bench._report import Report
 from bench._scenarios import Plan
 
@@ -20,9 +20,13 @@ _SCENARIOS = {
     "process": lambda report, plan: _scenarios.chain(report, plan, "process"),
     "fan-out": _scenarios.fan_out,
     "sessions": _scenarios.many_sessions,
+    "written": _scenarios.written,
+    "postgres": _servers.postgres,
+    "redis": _servers.redis,
     "stored": _growth.stored,
     "length": _growth.length,
     "pins": _pins.pins,
+    "memory": _startup.memory,
     "start": lambda report, plan: _startup.startup(report, plan.rounds + 2),
 }
 

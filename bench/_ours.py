@@ -17,7 +17,7 @@ import orjson
 
 from bench._payload import Record
 from bench._timing import Laps
-from statepact import Context, SqliteStore, Workflow, open_session
+from statepact import Context, SqliteStore, Store, Workflow, open_session
 from statepact.models import Prompt
 
 INSTRUCTION = "Continue the case with what is known."
@@ -33,8 +33,8 @@ async def instant(prompt: Prompt) -> str:
 class Ours:
     """One store, one event loop, and a new owner for each round, so that no large value is stored already."""
 
-    def __init__(self, path: Path, *, durability: Durability = "process") -> None:
-        self.store = SqliteStore(path, durability=durability)
+    def __init__(self, store: Store | Path, *, durability: Durability = "process") -> None:
+        self.store = SqliteStore(store, durability=durability) if isinstance(store, Path) else store
         self._loop = asyncio.Runner()
         self._owners = 0
         self.supply: dict[str, Sequence[Any]] = {}
@@ -56,11 +56,14 @@ class Ours:
 
     # -- steps of an open session ----------------------------------------------------------------
 
-    async def steps(self, contracts: Sequence[type[Record]], chains: Chains, *, cold: bool = False) -> float:
+    async def steps(
+        self, contracts: Sequence[type[Record]], chains: Chains, *, cold: bool = False, lease: float | None = None
+    ) -> float:
         """Return the seconds of one chain of steps in open sessions.
 
         Warm: the session itself wrote the input a moment ago. Cold: two handles on the session take
-        turns, so each input was written by the other one and comes from SQLite.
+        turns, so each input was written by the other one and comes from SQLite. With `lease` the
+        session is held, so that no step has to look for others first.
         """
         laps, owner = Laps(), self.owner()
         for number, fields in enumerate(chains):
@@ -68,7 +71,9 @@ class Ours:
             name = f"s{number}"
             async with AsyncExitStack() as stack:
                 handles = [
-                    await stack.enter_async_context(open_session(name, owner=owner, store=self.store, run="r"))
+                    await stack.enter_async_context(
+                        open_session(name, owner=owner, store=self.store, run="r", lease=lease)
+                    )
                     for _ in range(2 if cold else 1)
                 ]
                 with laps:

@@ -14,7 +14,7 @@ from bench._ours import Durability, Ours
 from bench._payload import LARGE, SMALL, chain_contracts, values
 from bench._report import Report
 from bench._timing import Laps, Round, best
-from statepact import SqliteStore
+from statepact import Store
 from statepact.ledger import session_key
 from statepact.stores import NewEntry
 
@@ -22,6 +22,7 @@ SIZES = {"1 KB": SMALL, "20 KB": LARGE}
 LENGTH = 8
 FAN_OUT = 12
 SESSIONS = 16
+MANY = 64
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def fan_out(report: Report, plan: Plan) -> None:
         times = _fan_out_times(plan, length)
         floor = times["floor"]
         report.add(f"floor, {size}", floor, "us")
-        report.add(f"workflow run, {size}", times["ours"], "us", against="floor", base=floor)
+        report.add(f"workflow run, {size}", times["ours"], "us", against="floor", base=floor, aim="<= 4")
         if "langgraph" in times:
             report.add(f"LangGraph, saver sync, {size}", times["langgraph"], "us", against="floor", base=floor)
 
@@ -146,6 +147,8 @@ def many_sessions(report: Report, plan: Plan) -> None:
                 "alone": lambda: power.run(_appends(power.store, power.owner(), len(payloads))),
                 "power": lambda: power.run(power.at_once(contracts, chains, SESSIONS)),
                 "process": lambda: process.run(process.at_once(contracts, chains, SESSIONS)),
+                "one": lambda: process.run(process.at_once(contracts, chains, 1)),
+                "many": lambda: process.run(process.at_once(contracts, chains, MANY)),
             },
             plan.rounds,
         )
@@ -156,9 +159,39 @@ def many_sessions(report: Report, plan: Plan) -> None:
     )
     report.add("whole steps, process", rates["process"], "per s")
     report.add("whole steps, power", rates["power"], "per s", against="process", base=rates["process"], aim=">= 0.7")
+    report.add("whole steps, process, one session", rates["one"], "per s")
+    report.add(
+        f"whole steps, process, {MANY} sessions", rates["many"], "per s", against="one", base=rates["one"], aim=">= 0.6"
+    )
 
 
-async def _appends(store: SqliteStore, owner: str, count: int) -> float:
+def written(report: Report, plan: Plan) -> None:
+    """Measure the bytes that a step makes the process write, by the count of the kernel."""
+    report.title("bytes written for a step of 1 KB, durability power")
+    if not Path("/proc/self/io").exists():
+        report.missing("bytes written", "this system does not count them")
+        return
+    contracts = chain_contracts(LENGTH)
+    chains = chains_of(LENGTH, SMALL, SESSIONS * max(1, plan.chains // 8))
+    for sessions, limit in ((1, 24_000), (SESSIONS, 5_000)):
+        with folder(plan.disk) as here:
+            ours = Ours(here / "ours.db", durability="power")
+            ours.run(ours.at_once(contracts, chains[:SESSIONS], sessions))  # makes the file
+            before = _written()
+            ours.run(ours.at_once(contracts, chains, sessions))
+            each = (_written() - before) / (len(chains) * LENGTH)
+            ours.close()
+        what = f"{sessions} session{'s' * (sessions > 1)}"
+        report.add(what, each, "bytes", against=f"{limit:,} bytes", base=limit, aim="<= 1")
+
+
+def _written() -> int:
+    """Return how many bytes this process has handed to write calls so far."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["wchar"])
+
+
+async def _appends(store: Store, owner: str, count: int) -> float:
     """Return the seconds of one append when 16 sessions append at once."""
 
     async def one(number: int) -> None:

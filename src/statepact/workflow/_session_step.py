@@ -182,7 +182,10 @@ class _Opener:
     async def _loaded(self, inputs: Sequence[Input]) -> StepScope:
         """Return the scope of the step with its inputs; what keeps it from running is recorded."""
         scope = StepScope(self._run, self._name, inputs, branch=self._branch)
-        await self._run.log.refresh()
+        if self._run.log.hold is None:
+            # Who holds the session need not look for others before each step: should somebody have
+            # committed without asking, the store says so when this step commits.
+            await self._run.log.refresh()
         try:
             await scope.load()
         except (ConflictingValues, StepFailed, ContractViolation) as error:
