@@ -428,3 +428,43 @@ def test_scripts_without_a_loop_share_values_too() -> None:
             with pytest.raises(SharedConflict, match="'four'"):
                 step.commit(Done())
             step._entry = other._entry
+
+
+class Gate:
+    """A store whose appends wait until somebody lets them through."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.waits = asyncio.Event()
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def append(self, *arguments: Any, **options: Any) -> None:
+        self.waits.set()
+        await self.open.wait()
+        await self._store.append(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_commits_that_wait_together_are_checked_against_each_other(store: Store) -> None:
+    """Both have read what the other changes, and go to the store at the same moment: one of them wins."""
+    gate = Gate(store)
+    async with open_session("s-1", store=gate) as session:  # type: ignore[arg-type]
+        opened = [session.step(name) for name in ("first", "one", "two")]
+        first, one, two = [await opener.__aenter__() for opener in opened]
+        for step in (one, two):
+            basket = await step.shared(Basket)
+            basket.set(visits=basket.fields.visits + 1)
+        gate.open.clear()
+        gate.waits.clear()
+        commits = [asyncio.create_task(first.commit(Done()))]
+        await gate.waits.wait()
+        commits += [asyncio.create_task(step.commit()) for step in (one, two)]
+        await asyncio.sleep(0)
+        gate.open.set()
+        results = await asyncio.gather(*commits, return_exceptions=True)
+
+        assert [type(result) for result in results] == [type(None), type(None), SharedConflict]
+        assert await session.shared(Basket) == Basket(visits=11)
