@@ -8,7 +8,7 @@ from typing import Any
 from statepact.contracts._clean import cut
 from statepact.ledger._described import FieldRecord
 from statepact.ledger._nodes import canonical
-from statepact.ledger._view import CellView, EntryView
+from statepact.ledger._view import CellView, EntryView, ReadView
 from statepact.loss._report import Ledger, LedgerRow, Obligation
 
 MASK = "•••"
@@ -32,12 +32,15 @@ def fact_ledger(
         }
         for entry in commits
     }
+    # A run may hold a thousand pinned facts that each step was given: looking through all of them for
+    # each fact would be a million looks a step.
+    given = {entry.revision: _reads_by_cell(entry) for entry in commits}
     rows = [
         LedgerRow(
             f"{cell.contract.name}.{field.name}",
             shown(cell.values[field.name], field),
             tuple(
-                DELETED if deleted else _word(cell, number, field, entry, standings)
+                DELETED if deleted else _word(cell, number, field, entry, given[entry.revision], standings)
                 for entry, deleted in _deletions(cell, field, commits, gone)
             ),
         )
@@ -60,11 +63,19 @@ def _deletions(
         yield entry, deleted
 
 
+def _reads_by_cell(entry: EntryView) -> Mapping[tuple[int, int], Sequence[ReadView]]:
+    found: dict[tuple[int, int], list[ReadView]] = {}
+    for read in entry.reads:
+        found.setdefault((read.cell.revision, read.cell.number), []).append(read)
+    return found
+
+
 def _word(
     cell: CellView,
     number: int,
     field: FieldRecord,
     entry: EntryView,
+    given: Mapping[tuple[int, int], Sequence[ReadView]],
     standings: dict[tuple[str, str, str], Any],
 ) -> str:
     if entry.revision < cell.revision:
@@ -74,8 +85,8 @@ def _word(
     fact = f"{cell.contract.name}.{field.name}"
     standing = standings.get((fact, cell.writer, entry.writer)) or standings.get((fact, "", entry.writer))
     word = "not declared"
-    for read in entry.reads:
-        if (read.cell.revision, read.cell.number) == (cell.revision, cell.number) and (read.declared or field.pinned):
+    for read in given.get((cell.revision, cell.number), ()):
+        if read.declared or field.pinned:
             has = read.has(number)
             word = "unchecked" if has is None else "delivered" if has else "lost"
     if word == "lost" or standing is None:
