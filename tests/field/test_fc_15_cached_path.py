@@ -54,7 +54,7 @@ async def test_fc_15_a_step_that_asks_no_model_is_in_state_like_any_other(store:
 
     assert run[Stock] == KNOWN
     assert '"stock":4' in model.prompts[0].text
-    assert run.loss.delivered == 3
+    assert run.loss.delivered == 2
 
 
 async def test_fc_15_the_stored_result_of_a_resumed_run_is_read_like_a_fresh_one(stores: Reopen) -> None:

@@ -128,4 +128,4 @@ async def test_fc_45_one_bad_text_does_not_hide_what_stands_beside_it(store: Sto
 
     assert run.ok, run.problem
     assert run.loss.is_complete
-    assert run.loss.delivered == 2
+    assert run.loss.delivered == 1

@@ -155,7 +155,7 @@ async def test_fc_79_messages_of_users_validators_are_not_repeated(store: Store)
 
 async def test_fc_79_an_exception_of_a_step_is_named_by_type_and_place(store: Store) -> None:
     """Its text belongs to the user and is on `__cause__`, not in what is shown and stored."""
-    error = ConnectionError(f"redis://user:{PASSWORD}@db:6379 refused {KEY}")
+    error = ConnectionError(f"mysql://user:{PASSWORD}@db:6379 refused {KEY}")
 
     run = await paying(error).run("pay", store=store)
 
@@ -199,7 +199,7 @@ async def test_fc_79_a_bad_answer_of_a_model_is_asked_again_without_being_logged
 
 
 @pytest.mark.parametrize(
-    "url", [f"postgres://user:{PASSWORD}@db:port/x", f"redis://:{PASSWORD}@h", f"sqlite://u:{PASSWORD}@h/x"]
+    "url", [f"postgres://user:{PASSWORD}@db:port/x", f"mysql://:{PASSWORD}@h", f"sqlite://u:{PASSWORD}@h/x"]
 )
 def test_fc_79_a_store_url_that_cannot_be_opened_is_not_repeated(url: str) -> None:
     """The password in it would be in every start-up log."""
