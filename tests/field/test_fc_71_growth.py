@@ -14,7 +14,7 @@ from statepact import MemoryStore, Store
 from statepact.ledger import SessionKey
 from statepact.ledger._blocks import take_apart
 from statepact.stores import Rewrite
-from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._open_log import Document, Draft, OpenLog
 from statepact.stores._verify import verify
 
 KEY = SessionKey("acme", "long")
@@ -30,7 +30,7 @@ def state(number: int) -> bytes:
 
 def wrote(number: int, document: bytes) -> Draft:
     parts = take_apart(KEY.owner, document)
-    return Draft(at=1, run="r", step=f"s{number}", documents=[("State 1.0|constant,text", parts)])
+    return Draft(at=1, run="r", step=f"s{number}", documents=[Document("State 1.0|constant,text", parts)])
 
 
 def stored_bytes(backend: str, store: Store, url: str, folder: Path) -> int:
