@@ -188,7 +188,12 @@ def running(**settings: str) -> Iterator[Server]:
     # In memory where there is such a place: the same server with the same settings, only that its
     # flushes cost nothing. Never under pytest's folders, which others may not enter.
     memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="spg.", dir=memory if os.access(memory, os.W_OK) else None))
+    place = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
+    for old in place.glob("spg.*.*"):
+        # Left behind by a process that was killed; its server has died with it.
+        if old.name.split(".")[1].isdigit() and not _state(int(old.name.split(".")[1])):
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"spg.{os.getpid()}.", dir=place))
     try:
         server = Server(folder, **settings)
         server.start()

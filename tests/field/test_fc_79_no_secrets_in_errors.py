@@ -199,7 +199,8 @@ async def test_fc_79_a_bad_answer_of_a_model_is_asked_again_without_being_logged
 
 
 @pytest.mark.parametrize(
-    "url", [f"postgres://user:{PASSWORD}@db:port/x", f"mysql://:{PASSWORD}@h", f"sqlite://u:{PASSWORD}@h/x"]
+    "url",
+    [f"postgres://user:{PASSWORD}@db:port/x", f"redis://:{PASSWORD}@h/0?mode=other", f"sqlite://u:{PASSWORD}@h/x"],
 )
 def test_fc_79_a_store_url_that_cannot_be_opened_is_not_repeated(url: str) -> None:
     """The password in it would be in every start-up log."""

@@ -6,7 +6,7 @@ import asyncio
 import random
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import psycopg
 import pytest
@@ -29,6 +29,31 @@ class TestPostgresStore(StoreSuite):
     async def store(self, postgres_url: str) -> AsyncIterator[Store]:
         async with open_store(postgres_url) as store:
             yield store
+
+    @pytest.fixture
+    async def second_store(self, postgres_url: str) -> AsyncIterator[Store]:
+        async with open_store(postgres_url) as store:
+            yield store
+
+    @pytest.fixture
+    def jump(self, postgres_server: Server, postgres_url: str) -> Callable[[float], None]:
+        """The server's clock is the machine's, so what it is compared with moves the other way."""
+        change = f"update {schema_of(postgres_url)}.session set until = until - interval '1 second' * "
+
+        def jump(seconds: float) -> None:
+            postgres_server.execute(change + str(seconds))
+
+        return jump
+
+    @pytest.fixture
+    def kill_writer(self, postgres_server: Server) -> Callable[[], Awaitable[None]]:
+        """The server ends all our connections, whatever they are doing."""
+        end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'statepact'"
+
+        async def kill() -> None:
+            await asyncio.to_thread(postgres_server.execute, end)
+
+        return kill
 
 
 @pytest.fixture

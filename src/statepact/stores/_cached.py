@@ -64,6 +64,8 @@ class CachedStore:
     that the copies go, too. `counts` says how the cache does.
     """
 
+    needs_loop = True
+
     def __init__(self, record: Store, cache: Cache) -> None:
         self.record = record
         self.cache = cache

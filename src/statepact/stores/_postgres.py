@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from statepact.errors import (
-    Behind,
-    LeaseLost,
-    SessionHeld,
-    SetupError,
-    StoreReadOnly,
-    StoreTimeout,
-    StoreUnavailable,
-)
+from statepact.errors import Behind, LeaseLost, SessionHeld, SetupError, StoreTimeout, StoreUnavailable
 from statepact.ledger import SessionKey
 from statepact.stores._base import EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
-from statepact.stores._postgres_errors import AGAIN, explain, late
-from statepact.stores._postgres_listen import Listener
-from statepact.stores._postgres_pool import Pool, closed, cut
-from statepact.stores._postgres_schema import Schema, check_server, migrate, place_of, refuse_unflushed
+from statepact.stores._postgres_connections import Connections
+from statepact.stores._postgres_schema import Schema, place_of
 from statepact.stores._postgres_target import Target, split_options
-
-if TYPE_CHECKING:
-    import psycopg
 
 Durability = Literal["power", "process"]
 
@@ -60,14 +45,6 @@ _REWRITE = (
     " $17::bytea[], $18::bytea[], $19::text[], $20::text[], $21::bigint[])"
 )
 _NOBODY = (None, None, None, None, None)
-
-
-@dataclass(slots=True)
-class _Here:
-    """What belongs to one event loop."""
-
-    pool: Pool
-    listener: Listener
 
 
 class PostgresStore:
@@ -105,21 +82,15 @@ class PostgresStore:
         if not 0 < timeout < 1e6 or connections < 1:
             raise SetupError("timeout and connections must be numbers greater than 0")
         self.durability: Durability = durability
-        self._promise = _PROMISES[durability]
-        self._target = Target(url)
         self._schema = Schema(schema)
-        self._timeout = timeout
-        self._connections = connections
+        self._connections = Connections(
+            Target(url), self._schema, durable=durability == "power", timeout=timeout, most=connections
+        )
         self._append = self._schema.sql(_APPEND)
         self._append_one = self._schema.sql(_APPEND_ONE)
-        self._lock = threading.Lock()
-        # Not weak: somebody has to close the connections of a loop that has ended.
-        self._loops: dict[asyncio.AbstractEventLoop, _Here] = {}
-        self._ready = False
-        self._closed = False
 
     def __repr__(self) -> str:
-        return f"<PostgresStore: {self._target.shown}, schema {self._schema.name!r}>"
+        return f"<PostgresStore: {self._connections.target.shown}, schema {self._schema.name!r}>"
 
     @classmethod
     def from_url(cls, url: str) -> PostgresStore:
@@ -137,7 +108,7 @@ class PostgresStore:
     @property
     def promise(self) -> str:
         """What survives what. A server without `fsync` lowers it as soon as that is known."""
-        return self._promise
+        return _PROMISES[self.durability] if self._connections.flushes else _UNFLUSHED
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -177,7 +148,7 @@ class PostgresStore:
     async def _write(
         self, key: SessionKey, statement: str, values: Sequence[object], *, after: int = 0, hold: Hold | None = None
     ) -> None:
-        ((refusal,),) = await self._run(statement, values, writing=True)
+        ((refusal,),) = await self._connections.run(statement, values, writing=True)
         if refusal is None:
             return
         kind, *told = refusal
@@ -253,7 +224,7 @@ class PostgresStore:
         return [EntityUse(kind=kind, value=value, session=session, at=at) for kind, value, session, at in rows]
 
     async def _select(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        return await self._run(self._schema.sql(statement), values, writing=False)
+        return await self._connections.run(self._schema.sql(statement), values, writing=False)
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -263,7 +234,7 @@ class PostgresStore:
         revision = await self._revision(key)
         if revision > after or within <= 0:
             return revision
-        listener = self._here().listener
+        listener = self._connections.listener
         woken = asyncio.Event()
         try:
             while True:
@@ -274,7 +245,7 @@ class PostgresStore:
                     revision = await self._revision(key)
                 except (StoreUnavailable, StoreTimeout) as error:
                     # The server may come back before the time is up.
-                    if self._closed:
+                    if self._connections.closed:
                         raise
                     failed, most = error, LOOK_OFTEN
                 left = give_up - time.monotonic()
@@ -293,108 +264,10 @@ class PostgresStore:
         rows = await self._select("select revision from {schema}.session where id = " + _SESSION, key)
         return rows[0][0] if rows else 0
 
-    # -- connections -----------------------------------------------------------------------------
-
-    async def _run(self, statement: str, values: Sequence[object], *, writing: bool) -> list[tuple[Any, ...]]:
-        """Return the rows of one statement, which is one transaction.
-
-        A read whose connection has ended is done once more; a write never is, unless the server has said
-        that it undid the first try.
-        """
-        import psycopg
-
-        until = time.monotonic() + self._timeout
-        here = self._here()
-        where = self._target.shown
-        tries = 0
-        while True:
-            loan = here.pool.lend(until=until)
-            try:
-                async with loan as db:
-                    cursor = await db.execute(statement, values, binary=True)
-                    return await cursor.fetchall()
-            except psycopg.Error as error:
-                tries += 1
-                left = until - time.monotonic()
-                if loan.is_late:
-                    raise late(where, self._timeout, writing=writing) from error
-                if error.sqlstate in AGAIN and left > 0:
-                    await asyncio.sleep(min(0.002 * tries * tries, 0.1, left))
-                    continue
-                explained = explain(error, where, writing=writing)
-                if isinstance(explained, StoreReadOnly):
-                    here.pool.drop_idle()
-                if not writing and tries == 1 and left > 0 and isinstance(explained, StoreUnavailable):
-                    here.pool.drop_idle()
-                    continue
-                raise explained from self._target.cause(error)
-            except UnicodeEncodeError as error:
-                raise SetupError("a name holds half of a surrogate pair, which is not text") from error
-
-    def _here(self) -> _Here:
-        if self._closed:
-            raise closed()
-        loop = asyncio.get_running_loop()
-        here = self._loops.get(loop)
-        if here is None:
-            with self._lock:
-                for other, left in list(self._loops.items()):
-                    if other.is_closed():
-                        del self._loops[other]
-                        left.pool.abandon()
-                        left.listener.abandon()
-                here = _Here(Pool(self._connect, size=self._connections), Listener(self._connect, self._schema))
-                self._loops[loop] = here
-        return here
-
-    async def _connect(self, timeout: float) -> psycopg.AsyncConnection[Any]:
-        """Return a connection to a server that keeps what it acknowledges and has our tables."""
-        import psycopg
-
-        db = await self._target.connect(timeout=timeout)
-        cutter = asyncio.get_running_loop().call_later(max(0.0, timeout), cut, db)
-        try:
-            if not await check_server(db, timeout=self._timeout):
-                if self.durability == "power":
-                    raise refuse_unflushed()
-                self._promise = _UNFLUSHED
-            if not self._ready:
-                await migrate(db, self._schema)
-                self._ready = True
-        except psycopg.errors.InsufficientPrivilege as error:
-            db.pgconn.finish()
-            raise StoreUnavailable(
-                f"{self._target.shown}: this role may not make the schema {self._schema.name!r} or its tables",
-                hint=f"let its owner open the store once, or run: create schema {self._schema.quoted}"
-                " authorization our_role",
-            ) from self._target.cause(error)
-        except psycopg.Error as error:
-            db.pgconn.finish()
-            raise explain(error, self._target.shown, writing=False) from self._target.cause(error)
-        except BaseException:
-            db.pgconn.finish()
-            raise
-        finally:
-            cutter.cancel()
-        return db
+    # -- the end ---------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        self._closed = True
-        with self._lock:
-            every = list(self._loops.items())
-            self._loops.clear()
-        ours = asyncio.get_running_loop()
-        for loop, here in every:
-            if loop.is_closed():
-                here.pool.abandon()
-                here.listener.abandon()
-            elif loop is ours:
-                here.listener.close()
-                here.pool.close()
-                await here.pool.finished()
-            else:
-                loop.call_soon_threadsafe(here.listener.close)
-                loop.call_soon_threadsafe(here.pool.close)
+        await self._connections.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -55,6 +55,8 @@ class RedisStore:
     `StoreTimeout`, `StoreFull`, `StoreReadOnly`, `CorruptState` for a session of which keys are missing.
     """
 
+    needs_loop = True
+
     def __init__(
         self, url: str, *, mode: Mode = "record", wait: int = 0, timeout: float = 5.0, prefix: str = "statepact:"
     ) -> None:

@@ -22,7 +22,6 @@ def open_store(url: str, *, cache: str | None = None) -> Store:
     | `memory:` | |
     | `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` | `durability`, `lock_timeout`, `read_only` |
     | `postgresql://user:password@host:5432/database` | `schema`, `durability`, `timeout`, `connections`, the driver's |
-
     | `redis://:password@host:6379/0`, `rediss://…`, `unix:///path` | `mode`, `wait`, `timeout`, `prefix` |
     | `redis+sentinel://host:26379,host:26379/primary`, `redis+cluster://host:6379` | the same |
 
