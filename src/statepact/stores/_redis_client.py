@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -91,7 +90,8 @@ class Clients:
             "unix": f"Redis at /{self._path}",
         }.get(self._scheme, f"Redis at {shown}")
         """Names the server in messages; never a password."""
-        self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Line] = weakref.WeakKeyDictionary()
+        # Not weak: somebody has to close the connections of every loop that used the store.
+        self._by_loop: dict[asyncio.AbstractEventLoop, Line] = {}
 
     @property
     def is_cluster(self) -> bool:
@@ -103,6 +103,8 @@ class Clients:
         loop = asyncio.get_running_loop()
         found = self._by_loop.get(loop)
         if found is None:
+            for other in [one for one in list(self._by_loop) if one.is_closed()]:
+                self._by_loop.pop(other, None)  # its connections have ended with it
             found = self._by_loop[loop] = Line(self._made())
         return found
 
@@ -137,10 +139,14 @@ class Clients:
         return Redis(host=host, port=port, db=int(self._path or 0), **options, **once, **tls)
 
     async def aclose(self) -> None:
-        """Close the clients of this loop; those of others end with their loops."""
-        found = self._by_loop.pop(asyncio.get_running_loop(), None)
-        if found is not None:
-            await found.aclose()
+        """Close the clients of all loops, each on its own."""
+        ours = asyncio.get_running_loop()
+        for loop, line in list(self._by_loop.items()):
+            self._by_loop.pop(loop, None)
+            if loop is ours:
+                await line.aclose()
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(line.aclose(), loop))
 
 
 def _host(text: str) -> tuple[str, int]:
