@@ -148,14 +148,17 @@ class World:
         with warnings.catch_warnings():
             # A script whose step was refused leaves it uncommitted, and says so.
             warnings.simplefilter("ignore", Uncommitted)
+            main = self.loop.create_task(self._main())
             try:
-                self.loop.run_until_complete(self._main())
+                self.loop.run_until_complete(main)
                 trace, steps, seconds = self.loop.trace, self.loop.steps, self.loop.time()
                 kinds = self.loop.run_until_complete(wrong_with(self))
             except Stuck as stuck:
                 trace, steps, seconds, kinds = self.loop.trace, self.loop.steps, self.loop.time(), Counter()
                 self.wrong.append(f"somebody waits for ever: {stuck}")
-            self._bury()
+            finally:
+                main.cancel()  # otherwise one that is stuck would go on hiring
+                self._bury()
         self.wrong += [f"an error that nobody looked at: {problem}" for problem in self.loop.problems]
         self.loop.close()
         return Outcome(

@@ -237,6 +237,7 @@ class SimulatedProcess:
         """What would have run, had the process not been stopped."""
         self._loop = loop
         self._tasks: list[asyncio.Task[Any]] = []
+        self._coroutines: list[Coroutine[Any, Any, Any]] = []
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a coroutine as a task of this process."""
@@ -244,6 +245,7 @@ class SimulatedProcess:
         context.run(_process.set, self)
         task = context.run(self._loop.create_task, coroutine, name=self.name, context=context)
         self._tasks.append(task)
+        self._coroutines.append(coroutine)
         return task
 
     def freeze(self) -> None:
@@ -278,6 +280,8 @@ class SimulatedProcess:
             task.cancel()
         self._release()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for coroutine in self._coroutines:
+            coroutine.close()  # one that was killed before its first line has not begun yet
 
     def _set(self, state: Literal["running", "frozen", "dead"]) -> None:
         self.state = state
