@@ -13,8 +13,9 @@ from statepact.__about__ import __version__
 if TYPE_CHECKING:
     from statepact.contracts import Answers, Contract, Limit, Pinned, Sensitive
     from statepact.errors import StatepactError
+    from statepact.ledger import KeyRing
     from statepact.loss import LossReport
-    from statepact.stores import MemoryStore, SqliteStore, Store, open_store
+    from statepact.stores import MemoryStore, SqliteStore, Store, open_store, rotate
     from statepact.workflow import (
         Context,
         Each,
@@ -34,6 +35,7 @@ _HOMES = {
     "Contract": "contracts",
     "Each": "workflow",
     "Gathered": "workflow",
+    "KeyRing": "ledger",
     "Limit": "contracts",
     "LossReport": "loss",
     "MemoryStore": "stores",
@@ -49,6 +51,7 @@ _HOMES = {
     "Workflow": "workflow",
     "open_session": "workflow",
     "open_store": "stores",
+    "rotate": "stores",
     "watch": "workflow",
 }
 
@@ -58,6 +61,7 @@ __all__ = [
     "Contract",
     "Each",
     "Gathered",
+    "KeyRing",
     "Limit",
     "LossReport",
     "MemoryStore",
@@ -74,6 +78,7 @@ __all__ = [
     "__version__",
     "open_session",
     "open_store",
+    "rotate",
     "watch",
 ]
 

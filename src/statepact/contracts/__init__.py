@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from statepact.contracts._check import check_version, is_contract, validate, validate_json
     from statepact.contracts._contract import Contract, label
-    from statepact.contracts._fields import FactField, fact_fields, linked_fields, pinned_fields
-    from statepact.contracts._marks import Answers, Limit, Pinned, Sensitive
+    from statepact.contracts._fields import FactField, fact_fields, linked_fields, pinned_fields, sensitive_fields
+    from statepact.contracts._marks import MASK, Answers, Limit, Pinned, Sensitive
     from statepact.contracts._text import ReadText, read_text
 
 _HOMES = {
@@ -16,6 +16,7 @@ _HOMES = {
     "Contract": "_contract",
     "FactField": "_fields",
     "Limit": "_marks",
+    "MASK": "_marks",
     "Pinned": "_marks",
     "ReadText": "_text",
     "Sensitive": "_marks",
@@ -26,11 +27,13 @@ _HOMES = {
     "linked_fields": "_fields",
     "pinned_fields": "_fields",
     "read_text": "_text",
+    "sensitive_fields": "_fields",
     "validate": "_check",
     "validate_json": "_check",
 }
 
 __all__ = [
+    "MASK",
     "Answers",
     "Contract",
     "FactField",
@@ -45,6 +48,7 @@ __all__ = [
     "linked_fields",
     "pinned_fields",
     "read_text",
+    "sensitive_fields",
     "validate",
     "validate_json",
 ]

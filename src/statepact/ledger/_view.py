@@ -22,7 +22,9 @@ class CellView:
     step: str
     branch: str
     contract: ContractRecord
-    values: Mapping[str, Any]
+    values: Mapping[str, Any] = field(repr=False)
+    locked: frozenset[str] = frozenset()
+    """Sensitive fields whose values read `•••`, because their key was not given."""
 
     @property
     def writer(self) -> str:

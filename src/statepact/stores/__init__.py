@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         StoredHeader,
     )
     from statepact.stores._memory import MemoryStore
+    from statepact.stores._rotate import Rotation, rotate
     from statepact.stores._sqlite import SqliteStore
     from statepact.stores._urls import open_store
 
@@ -26,11 +27,13 @@ _HOMES = {
     "MemoryStore": "_memory",
     "NewEntry": "_base",
     "Rewrite": "_base",
+    "Rotation": "_rotate",
     "SessionInfo": "_base",
     "SqliteStore": "_sqlite",
     "Store": "_base",
     "StoredHeader": "_base",
     "open_store": "_urls",
+    "rotate": "_rotate",
 }
 
 __all__ = [
@@ -40,11 +43,13 @@ __all__ = [
     "MemoryStore",
     "NewEntry",
     "Rewrite",
+    "Rotation",
     "SessionInfo",
     "SqliteStore",
     "Store",
     "StoredHeader",
     "open_store",
+    "rotate",
 ]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from statepact.contracts import Contract
 from statepact.errors import MissingInput, StatepactError, StoreError
 from statepact.ledger import Cell
+from statepact.ledger._vault import at_rest
 from statepact.models._base import Usage
 from statepact.workflow._at_once import at_once
 from statepact.workflow._outcome import StepOutcome
@@ -52,6 +53,11 @@ class Run:
     def owner(self) -> str:
         """Whose run it is."""
         return self._scope.log.key.owner
+
+    @property
+    def at_rest(self) -> str:
+        """Whether sensitive values are encrypted where they are stored, in a few words."""
+        return at_rest(self._scope.log.keys)
 
     @property
     def ok(self) -> bool:

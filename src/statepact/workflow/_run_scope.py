@@ -91,5 +91,9 @@ def _is_rebuilt_by_check(contract: type[Contract]) -> bool:
 
 
 def value_of(cell: Cell, contract: type[C]) -> C:
-    """Return the value of a fetched cell, a fresh object each time: nobody can change what others see."""
+    """Return the value of a fetched cell, a fresh object each time: nobody can change what others see.
+
+    Raises `KeyMissing` for one that is locked.
+    """
+    cell.must_be_open()
     return decode(contract, cell.document or b"")

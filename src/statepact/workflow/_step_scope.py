@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic_core import from_json
 
-from statepact.contracts import Contract, check_version, linked_fields, validate
+from statepact.contracts import Contract, check_version, linked_fields, sensitive_fields, validate
 from statepact.errors import (
     ConflictingValues,
     MissingInput,
@@ -146,10 +146,13 @@ class StepScope:
     async def stored(self) -> Entry | None:
         """Return what this step has already committed from the same inputs, with its values loaded.
 
-        Raises `StepIdReused` if it committed from other inputs.
+        Raises `StepIdReused` if it committed from other inputs, and `KeyMissing` if it has to run and cannot
+        read its inputs.
         """
         entry = self.run.snapshot().commit(self.name, self.branch)
         if entry is None:
+            for item in self._items:
+                item.cell.must_be_open()
             return None
         if entry.header.input_digest != self._digest:
             raise StepIdReused(
@@ -256,7 +259,8 @@ class StepScope:
             if cleaned:
                 paths = [f"{contract.contract_name}.{path}" for path in cleaned]
                 self.extra["cleaned"] = [*self.extra.get("cleaned", ()), *paths]
-            parts = take_apart(self.run.log.key.owner, document)
+            log = self.run.log
+            parts = take_apart(log.key.owner, document, sensitive=sensitive_fields(contract), keys=log.keys)
             documents.append((describe(contract), parts))
             offers.append((parts.stored, None if cleaned else checked))
             await self._check_links(checked, links)
