@@ -13,8 +13,9 @@ from statepact.__about__ import __version__
 if TYPE_CHECKING:
     from statepact.contracts import Answers, Contract, Id, IdOf, Limit, Merge, Pinned, Sensitive, Upgrade
     from statepact.errors import StatepactError
+    from statepact.ledger import KeyRing
     from statepact.loss import LossReport
-    from statepact.stores import MemoryStore, SqliteStore, Store, open_store
+    from statepact.stores import MemoryStore, SqliteStore, Store, open_store, rotate
     from statepact.workflow import (
         Context,
         Each,
@@ -38,6 +39,7 @@ _HOMES = {
     "Gathered": "workflow",
     "Id": "contracts",
     "IdOf": "contracts",
+    "KeyRing": "ledger",
     "Limit": "contracts",
     "LossReport": "loss",
     "MemoryStore": "stores",
@@ -57,6 +59,7 @@ _HOMES = {
     "Workflow": "workflow",
     "open_session": "workflow",
     "open_store": "stores",
+    "rotate": "stores",
     "watch": "workflow",
 }
 
@@ -68,6 +71,7 @@ __all__ = [
     "Gathered",
     "Id",
     "IdOf",
+    "KeyRing",
     "Limit",
     "LossReport",
     "MemoryStore",
@@ -88,6 +92,7 @@ __all__ = [
     "__version__",
     "open_session",
     "open_store",
+    "rotate",
     "watch",
 ]
 

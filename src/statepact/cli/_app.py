@@ -50,6 +50,15 @@ of_all = options(
     click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output, nothing else."),
     click.option("--debug", is_flag=True, help="Show the traceback of an error."),
 )
+of_keys = options(
+    click.option(
+        "--keys",
+        type=A_FILE,
+        metavar="FILE",
+        envvar="STATEPACT_KEYS",
+        help="Key ring of sensitive values (JSON); also from STATEPACT_KEYS.",
+    ),
+)
 page = click.option("--html", type=A_FILE, metavar="FILE", help="Write one self-contained page.")
 
 
@@ -119,6 +128,7 @@ def run(*, debug: bool, **chosen: Any) -> None:
 @app.command()
 @click.argument("session")
 @of_a_store
+@of_keys
 @click.option("--run", metavar="ID", help="Which run; by default the newest.")
 @of_a_report
 @page
@@ -136,6 +146,7 @@ def show(*, debug: bool, **chosen: Any) -> None:
 @app.command()
 @click.argument("session")
 @of_a_store
+@of_keys
 @of_all
 def verify(*, debug: bool, **chosen: Any) -> None:
     """Check that the log of a session is what was committed, byte for byte."""
@@ -145,3 +156,18 @@ def verify(*, debug: bool, **chosen: Any) -> None:
         from statepact.cli._verify import verify_session
 
         verify_session(**chosen)
+
+
+@app.command()
+@of_a_store
+@click.option("--session", metavar="NAME", help="Only this session; by default all of the owner.")
+@of_keys
+@of_all
+def rotate(*, debug: bool, **chosen: Any) -> None:
+    """Seal sensitive values anew under the current key of the ring; no log changes."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._rotate import rotate_keys
+
+        rotate_keys(**chosen)

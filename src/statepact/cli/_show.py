@@ -9,7 +9,7 @@ from pathlib import Path
 from statepact.cli._ledger_table import print_ledger
 from statepact.cli._output import Exit, ExitCode, console, print_json, too_much_loss, write_page
 from statepact.errors import UnknownSession
-from statepact.ledger import session_key
+from statepact.ledger import KeyRing, session_key
 from statepact.loss import LossReport, measure
 from statepact.loss._html import loss_page
 from statepact.stores import open_store
@@ -24,10 +24,11 @@ def show_session(
     run: str | None,
     max_loss: float | None,
     html: Path | None,
+    keys: Path | None,
     as_json: bool,
 ) -> None:
     """Print the ledger of a run, and exit 1 if more than `max_loss` is lost."""
-    report, runs = asyncio.run(_read(session, store=store, owner=owner, run=run))
+    report, runs = asyncio.run(_read(session, store=store, owner=owner, run=run, keys=keys))
     if html is not None:
         write_page(html, loss_page(report))
     if as_json:
@@ -49,9 +50,12 @@ def show_session(
         raise Exit(ExitCode.NOT_WELL)
 
 
-async def _read(session: str, *, store: str, owner: str, run: str | None) -> tuple[LossReport, Sequence[str]]:
+async def _read(
+    session: str, *, store: str, owner: str, run: str | None, keys: Path | None
+) -> tuple[LossReport, Sequence[str]]:
+    ring = KeyRing.from_file(keys) if keys is not None else None
     async with open_store(reading(store)) as opened:
-        log = await OpenLog.open(opened, session_key(owner, session))
+        log = await OpenLog.open(opened, session_key(owner, session), keys=ring)
         runs = list(log.log.runs)
         if not runs:
             known = [info.session for info in await opened.sessions(owner)]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from statepact.contracts._check import check_version, is_contract, validate, validate_json
     from statepact.contracts._contract import Contract, label
-    from statepact.contracts._fields import FactField, fact_fields, linked_fields, pinned_fields
-    from statepact.contracts._marks import Answers, Id, IdOf, Limit, Pinned, Sensitive
+    from statepact.contracts._fields import FactField, fact_fields, linked_fields, pinned_fields, sensitive_fields
+    from statepact.contracts._marks import MASK, Answers, Id, IdOf, Limit, Pinned, Sensitive
     from statepact.contracts._merge import Merge
     from statepact.contracts._old import OldValue, read_old
     from statepact.contracts._text import ReadText, read_text
@@ -23,6 +23,7 @@ _HOMES = {
     "Limit": "_marks",
     "Merge": "_merge",
     "OldValue": "_old",
+    "MASK": "_marks",
     "Pinned": "_marks",
     "ReadText": "_text",
     "Sensitive": "_marks",
@@ -35,11 +36,13 @@ _HOMES = {
     "pinned_fields": "_fields",
     "read_old": "_old",
     "read_text": "_text",
+    "sensitive_fields": "_fields",
     "validate": "_check",
     "validate_json": "_check",
 }
 
 __all__ = [
+    "MASK",
     "Answers",
     "Contract",
     "FactField",
@@ -60,6 +63,7 @@ __all__ = [
     "pinned_fields",
     "read_old",
     "read_text",
+    "sensitive_fields",
     "validate",
     "validate_json",
 ]

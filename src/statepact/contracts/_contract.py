@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from statepact.contracts._marks import MASK
 from statepact.contracts._upgrade import Upgrade, checked_upgrades
 from statepact.errors import SetupError
 
@@ -72,6 +73,21 @@ class Contract(BaseModel):
         cls.contract_version = version
         cls.contract_name = name or cls.__name__
         cls.contract_upgrades = checked_upgrades(cls.__name__, upgrades)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        # What is printed ends in logs, tracebacks and test reports.
+        from statepact.contracts._fields import sensitive_fields
+
+        hidden = sensitive_fields(type(self))
+        for name, value in super().__repr_args__():
+            yield name, Masked() if name in hidden else value
+
+
+class Masked:
+    """What is printed in the place of a sensitive value."""
+
+    def __repr__(self) -> str:
+        return MASK
 
 
 def label(contract: type[Contract]) -> str:

@@ -63,6 +63,12 @@ def pinned_fields(contract: type[Contract]) -> tuple[FactField, ...]:
 
 
 @cache
+def sensitive_fields(contract: type[Contract]) -> tuple[str, ...]:
+    """Return the names of the facts that are not for everybody's eyes."""
+    return tuple(fact.name for fact in fact_fields(contract) if fact.sensitive)
+
+
+@cache
 def linked_fields(contract: type[Contract]) -> tuple[FactField, ...]:
     """Return the facts of a contract that answer earlier facts."""
     return tuple(fact for fact in fact_fields(contract) if fact.links)

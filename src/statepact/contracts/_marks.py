@@ -30,6 +30,9 @@ PINNED = Mark("pinned")
 LIMIT = Mark("limit")
 SENSITIVE = Mark("sensitive")
 
+MASK = "•••"
+"""What stands in the place of a sensitive value wherever something is shown."""
+
 Pinned = Annotated[T, PINNED]
 """A fact that every later step of the run gets, whether or not it declares the contract."""
 
@@ -37,7 +40,9 @@ Limit = Annotated[T, PINNED, LIMIT]
 """A pinned fact that is also obeyed: "do not phone", "at most 300 EUR"."""
 
 Sensitive = Annotated[T, SENSITIVE]
-"""A fact that only readers declaring its contract see; masked in every report, log and page."""
+"""A fact that only readers declaring its contract see; masked in every report, log and page.
+
+Encrypted in the store if there is a key ring (`KeyRing`), in plain text if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from statepact.ledger._key import DEFAULT_OWNER, REQUEST_STEP, SessionKey, check_name, session_key
     from statepact.ledger._log import Cell, Entry, RunLog, SessionLog, Snapshot
+    from statepact.ledger._vault import KeyRing
 
 _HOMES = {
     "Cell": "_log",
     "DEFAULT_OWNER": "_key",
     "Entry": "_log",
+    "KeyRing": "_vault",
     "REQUEST_STEP": "_key",
     "RunLog": "_log",
     "SessionKey": "_key",
@@ -29,6 +31,7 @@ __all__ = [
     "REQUEST_STEP",
     "Cell",
     "Entry",
+    "KeyRing",
     "RunLog",
     "SessionKey",
     "SessionLog",

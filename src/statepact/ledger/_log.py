@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from statepact.errors import CorruptState
+from statepact.errors import CorruptState, KeyMissing
 from statepact.ledger._described import ContractRecord, described
 from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
 from statepact.ledger._key import INSIDE, REQUEST_STEP, WORDS, SessionKey
@@ -38,9 +38,21 @@ class Cell:
     """Bit i is set if what field i of a shared value held is gone: deleted, or set anew."""
     unset: tuple[str, ...] = ()
     """Dotted paths of nested fields that the writer did not set; known once `stored` is."""
-    stored: bytes | None = None
-    document: bytes | None = None
-    """The stored bytes with large values put back in."""
+    stored: bytes | None = field(default=None, repr=False)
+    document: bytes | None = field(default=None, repr=False)
+    """The stored bytes with large and sensitive values put back in."""
+    locked: Mapping[str, str] | None = None
+    """Sensitive fields of `document` that read `•••` for want of a key, with the id of that key."""
+
+    def must_be_open(self) -> None:
+        """Raise `KeyMissing` if a sensitive value of this cell is there only in the sealed form."""
+        if self.locked:
+            fields, ids = ", ".join(self.locked), ", ".join(sorted({repr(name) for name in self.locked.values()}))
+            raise KeyMissing(
+                f"{self.contract.name}.{fields} of step {self.step!r} is stored under key {ids},"
+                " which was not given, or is another key here",
+                hint="give the key ring it was written with: keys= of Workflow, run or open_session",
+            )
 
     @property
     def writer(self) -> str:

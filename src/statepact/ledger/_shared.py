@@ -109,6 +109,7 @@ def fold(start: Folded[C], cells: Iterable[Cell], *, revision: int) -> Folded[C]
     values, last = dict(start.values), dict(start.cells)
     for cell in cells:
         check_version(contract, cell.contract.version)
+        cell.must_be_open()
         version = cell.contract.version
         document = upgraded(contract, cell.document or b"", written=version)
         written = decode_fields(contract, document, unset=cell.unset)

@@ -14,10 +14,12 @@ from typing import Any
 import orjson
 
 from statepact.errors import CorruptState
-from statepact.ledger._blocks import addresses_in
+from statepact.ledger._blocks import addresses_in, is_value_id
+from statepact.ledger._described import described
 from statepact.ledger._digest import DIGEST_SIZE, block_digest, entry_digest, leaf_digest
 from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
 from statepact.ledger._mountain import Mountain
+from statepact.ledger._vault import KeyRing, key_of
 
 FINDS = "changed or cut bytes, missing or foreign large values, gaps, and any change of order or number under a seal"
 MISSES = "a removal or an exchange of whole entries after the newest seal, and whoever computes the digests anew"
@@ -48,6 +50,12 @@ class Verdict:
     """Root over all digests, in hex. Keep it elsewhere, and a later check can find what this grade misses."""
     faults: tuple[Fault, ...] = ()
     grade: str = "plain"
+    plain_values: int = 0
+    """Sensitive values that are stored in plain text, because no key was given when they were written."""
+    sealed_values: int = 0
+    """Sensitive values that are encrypted."""
+    unopened_values: int = 0
+    """Those of them of which only the form was checked, because no key was given."""
 
     @property
     def ok(self) -> bool:
@@ -63,6 +71,9 @@ class Verdict:
             "size": self.size,
             "sealed": self.sealed,
             "head": self.head,
+            "plain_values": self.plain_values,
+            "sealed_values": self.sealed_values,
+            "unopened_values": self.unopened_values,
             "faults": [{"revision": fault.revision, "what": fault.what} for fault in self.faults],
             "finds": FINDS,
             "misses": MISSES,
@@ -71,6 +82,11 @@ class Verdict:
     def __str__(self) -> str:
         lines = [f"{self.checked} of {self.size} entries are what was committed · {self.sealed} under a seal"]
         lines += [f"  {fault}" for fault in self.faults]
+        if self.sealed_values:
+            how = "not opened: no key was given" if self.unopened_values else "each opened with its key"
+            lines.append(f"{_values_text(self.sealed_values)} encrypted · {how}")
+        if self.plain_values:
+            lines.append(f"{_values_text(self.plain_values)} stored in plain text: no key was given at the time")
         lines += [f"head {self.head}", f"grade {self.grade}: finds {FINDS};", f"  misses {MISSES}"]
         return "\n".join(lines)
 
@@ -80,13 +96,15 @@ def verify_entries(
     *,
     owner: str = "",
     blocks: Mapping[bytes, bytes] | None = None,
+    keys: KeyRing | None = None,
 ) -> Verdict:
     """Check the entries of one session, oldest first: revision, header and payload as stored.
 
     `None` stands for bytes that are not there. `blocks` are the large values of `owner` by address;
-    without them large values are not looked at. Damaged bytes are faults, never an exception.
+    without them large values are not looked at. `keys` open sensitive values. Damaged bytes are faults,
+    never an exception.
     """
-    check = LogCheck(owner)
+    check = LogCheck(owner, keys=keys)
     for revision, header, payload in entries:
         checked = check.entry(revision, header, payload)
         if blocks is not None:
@@ -97,8 +115,10 @@ def verify_entries(
 class LogCheck:
     """A check that is fed entry by entry, so that a long log need not be in memory."""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, *, keys: KeyRing | None = None) -> None:
         self._owner = owner
+        self._keys = keys
+        self._plain = self._sealed_values = self._unopened = 0
         self._names = _SeenNames()
         self._mountain = Mountain()
         self._roots = [self._mountain.root()]
@@ -130,6 +150,7 @@ class LogCheck:
             self._fault(revision, "its bytes are not those of its digest")
             return ()
         self._checked += 1
+        self._plain += sum(_plain_values(header, values))
         # Bytes that agree with their digest can still stand in the wrong place. Once something is
         # known to be damaged, though, what follows from that would only hide it.
         if not self._faults:
@@ -141,13 +162,35 @@ class LogCheck:
         """Check the large values of an entry, `None` for one that is not there; return those that are right."""
         right: set[bytes] = set()
         for address, data in blocks.items():
-            if data is None:
+            if is_value_id(address):
+                self._sealed_values += 1
+                if what := self._wrong(address, data):
+                    self._fault(revision, f"its sensitive value {address.hex()[:12]}… {what}")
+                else:
+                    right.add(address)
+            elif data is None:
                 self._fault(revision, f"its large value {address.hex()[:12]}… is missing")
             elif block_digest(self._owner, data) != address:
                 self._fault(revision, f"its large value {address.hex()[:12]}… is not what was committed")
             else:
                 right.add(address)
         return right
+
+    def _wrong(self, value_id: bytes, row: bytes | None) -> str:
+        """Return what is wrong with the row of a sensitive value, empty if nothing is."""
+        if row is None:
+            return "is missing"
+        try:
+            if self._keys is None:
+                key_of(row)
+                self._unopened += 1
+            elif not self._keys.fits(row):
+                return f"is under key {key_of(row)!r}, which was not given or is another one here"
+            else:
+                self._keys.open(self._owner, value_id, row)
+        except CorruptState:
+            return "is not what was committed"
+        return ""
 
     def verdict(self) -> Verdict:
         """Return what was found so far."""
@@ -157,6 +200,9 @@ class LogCheck:
             sealed=self._sealed,
             head=self._mountain.root().hex(),
             faults=tuple(sorted(self._faults)),
+            plain_values=self._plain,
+            sealed_values=self._sealed_values,
+            unopened_values=self._unopened,
         )
 
     def _fault(self, revision: int, what: str) -> None:
@@ -234,6 +280,22 @@ def _digest(header: Header, body: bytes, values: list[bytes], extra: bytes) -> b
         return entry_digest(body, [leaf_digest(header.salt, number, leaf) for number, leaf in enumerate(leaves)])
     except OverflowError:
         return b""  # more cells than a commit can have
+
+
+def _values_text(count: int) -> str:
+    return f"{count} sensitive value{'' if count == 1 else 's'}"
+
+
+def _plain_values(header: Header, values: list[bytes]) -> Iterator[int]:
+    """Yield for each cell how many of its sensitive values stand in it as they are."""
+    for cell, value in zip(header.cells, values, strict=True):
+        try:
+            sensitive = [field.name for field in described(cell.contract).fields if field.sensitive]
+            apart = addresses_in(value) if sensitive else {}
+            present = orjson.loads(value.partition(b"\x00")[0]) if sensitive else {}
+        except (CorruptState, ValueError):
+            continue
+        yield sum(name in present or (name in apart and not is_value_id(apart[name])) for name in sensitive)
 
 
 def _values(header: Header, payload: bytes) -> Iterator[bytes]:

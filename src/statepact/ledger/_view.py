@@ -22,13 +22,15 @@ class CellView:
     step: str
     branch: str
     contract: ContractRecord
-    values: Mapping[str, Any]
+    values: Mapping[str, Any] = field(repr=False)
     shared: bool = False
     """It changes a shared value of the session; `values` holds what was set or merged."""
     omitted: int = 0
     """Bit i is set if the writer did not set field i: what stands there is nobody's word."""
     deleted: int = 0
     """Bit i is set if what field i of a shared value held is gone: deleted, or set anew."""
+    locked: frozenset[str] = frozenset()
+    """Sensitive fields whose values read `•••`, because their key was not given."""
 
     def says(self, number: int) -> bool:
         """Whether the writer has set field `number`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statepact.loss._fact_ledger import MASK
+from statepact.contracts import MASK
 from statepact.loss._measure import measure
 from statepact.loss._report import (
     SIGNS,

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from statepact.contracts._clean import cut
+from statepact.contracts._marks import MASK
 from statepact.ledger._described import FieldRecord
 from statepact.ledger._nodes import canonical
 from statepact.ledger._view import CellView, EntryView, ReadView
 from statepact.loss._report import Ledger, LedgerRow, Obligation
 
-MASK = "•••"
 DELETED = "deleted"
 """On purpose, so it is no loss."""
 

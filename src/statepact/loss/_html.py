@@ -122,6 +122,8 @@ def loss_page(report: LossReport) -> str:
         body.append(f"<p>A text that may mean no value: {escape(', '.join(report.suspicious))}</p>")
     if report.unclaimed:
         body.append(f"<p>No later step declares: {escape(', '.join(report.unclaimed))}</p>")
+    if report.locked:
+        body.append(f"<p>Encrypted, and no key was given to look at it: {escape(', '.join(report.locked))}</p>")
     body.append(
         '<p class="soft">Three questions, three denominators, never added up. A delivered fact was in front of the'
         " step; whether the step used it is only known where a link or a pinned fact says what the answer owes.</p>"

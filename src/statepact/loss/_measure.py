@@ -12,7 +12,7 @@ Definitions (`docs/explain/loss.md` says what they cannot show):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from statepact.ledger import REQUEST_STEP
@@ -63,7 +63,15 @@ def measure(run: RunView) -> LossReport:
         ledger=fact_ledger(commits, obligations, asked=asked),
         conflicts=in_conflict,
         suspicious=tuple(dict.fromkeys(str(path) for entry in commits for path in entry.extra.get(SUSPICIOUS, ()))),
+        locked=tuple(dict.fromkeys(_locked([*asked, *commits]))),
     )
+
+
+def _locked(entries: Iterable[EntryView]) -> Iterator[str]:
+    """Facts whose values are encrypted and could not be read here."""
+    for entry in entries:
+        for cell in entry.cells:
+            yield from (f"{cell.contract.name}.{f.name}" for f in cell.contract.fields if f.name in cell.locked)
 
 
 # -- delivery --------------------------------------------------------------------------------------
@@ -151,17 +159,16 @@ def _obligations(commits: list[EntryView], outcome: list[EntryView]) -> Iterator
         for cell, field in _facts(before):
             fact = f"{cell.contract.name}.{field.name}"
             # Limits are obeyed and not repeated.
-            if ((field.pinned and not field.limit) or fact in covers) and fact not in linked:
-                standing, where = _standing(cell.values[field.name], field.name, outcome)
-                yield Obligation(fact, outcome[-1].writer, standing, where, cell.writer)
+            owed = ((field.pinned and not field.limit) or fact in covers) and fact not in linked
+            if owed and (found := _standing(cell.values[field.name], field.name, outcome)) is not None:
+                yield Obligation(fact, outcome[-1].writer, *found, cell.writer)
     for entry in commits:
         if entry in outcome or not (covers := set(entry.extra.get("covers", ()))):
             continue
         for cell, field in _facts([earlier for earlier in commits if earlier.revision < entry.revision]):
             fact = f"{cell.contract.name}.{field.name}"
-            if fact in covers:
-                standing, where = _standing(cell.values[field.name], field.name, [entry])
-                yield Obligation(fact, entry.writer, standing, where, cell.writer)
+            if fact in covers and (found := _standing(cell.values[field.name], field.name, [entry])) is not None:
+                yield Obligation(fact, entry.writer, *found, cell.writer)
 
 
 def _links(commits: list[EntryView]) -> Iterator[Obligation]:
@@ -177,14 +184,18 @@ def _facts(entries: list[EntryView]) -> Iterator[tuple[CellView, FieldRecord]]:
     for entry in entries:
         for cell in entry.cells:
             for number, field in enumerate(cell.contract.fields):
-                if cell.says(number) and cell.values.get(field.name) not in (None, "", [], {}):
+                known = cell.says(number) and field.name not in cell.locked
+                if known and cell.values.get(field.name) not in (None, "", [], {}):
                     yield cell, field
 
 
-def _standing(value: Any, field: str, outcome: list[EntryView]) -> tuple[Standing, str]:
+def _standing(value: Any, field: str, outcome: list[EntryView]) -> tuple[Standing, str] | None:
+    """Return how a fact stands and where that is seen; `None` if it could only be seen with a key."""
     for entry in outcome:
         for cell in entry.cells:
             for name, answer in cell.values.items():
+                if name in cell.locked:
+                    continue
                 if isinstance(value, bool) and name != field:
                     continue  # every other True is no answer to this one
                 if answer == value and type(answer) is type(value):
@@ -192,7 +203,7 @@ def _standing(value: Any, field: str, outcome: list[EntryView]) -> tuple[Standin
                 found = stands_in(value, text_of(answer)) if not isinstance(answer, (bool, int, float)) else None
                 if found is not None and not found.negated:
                     return "proven", f"{cell.contract.name}.{name}"
-    return "open", ""
+    return None if any(cell.locked for entry in outcome for cell in entry.cells) else ("open", "")
 
 
 def text_of(value: Any) -> str:
@@ -227,6 +238,7 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
     first = [entry for entry in run.commits[:1] if entry.step == REQUEST_STEP]
     known = [canonical(cell.values).decode() for entry in first for cell in entry.cells]
     hidden = {span for entry in first for cell in entry.cells for span in _sensitive_ids(cell)}
+    locked = any(cell.locked for entry in first for cell in entry.cells)
     changed: list[ChangedId] = []
     checked = 0
     for entry in commits:
@@ -236,7 +248,8 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
         # What a step recalled from earlier runs is known to it, wherever it was said.
         known += [str(found[0]) for recalled in entry.extra.get("recalled", ()) for found in recalled[1:] if found]
         for cell in entry.cells:
-            if "usage" in entry.extra or "own_prompt" in entry.extra:
+            # What seems unknown may stand in a value that is locked here.
+            if ("usage" in entry.extra or "own_prompt" in entry.extra) and not locked:
                 text = _open_text(cell)
                 checked += len({span.text for span in ids_in(text)})
                 for item in unknown_ids(text, known):
@@ -244,6 +257,7 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
                     changed.append(ChangedId(item.id, entry.writer, item.kind, nearest))
         known += [text_of(dict(cell.values)) for cell in entry.cells]
         hidden |= {span for cell in entry.cells for span in _sensitive_ids(cell)}
+        locked = locked or any(cell.locked for cell in entry.cells)
     return changed, checked
 
 

@@ -132,6 +132,9 @@ class LossReport:
     suspicious: tuple[str, ...] = ()
     """Facts whose text says `null` or `N/A`: kept as they are, and perhaps meant as no value. In changes of
     shared values also empty ones."""
+    locked: tuple[str, ...] = ()
+    """Sensitive facts whose values could not be opened for want of a key. What would have to be seen in
+    them, such as whether the outcome deals with them, is in no figure."""
 
     @property
     def delivered(self) -> int:
@@ -165,7 +168,7 @@ class LossReport:
     @property
     def is_complete(self) -> bool:
         """True if nothing was lost and every handoff was checked."""
-        return not self.losses and self.checked_handoffs == self.handoffs
+        return not self.losses and not self.locked and self.checked_handoffs == self.handoffs
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
@@ -201,6 +204,8 @@ def summary_lines(report: LossReport) -> Sequence[str]:
         lines.append(f"  suspicious (a text that may mean no value): {', '.join(report.suspicious)}")
     if report.unclaimed:
         lines.append(f"  unclaimed (no later step declares them): {', '.join(report.unclaimed)}")
+    if report.locked:
+        lines.append(f"  locked (encrypted, and no key given): {', '.join(report.locked)}")
     if report.checked_handoffs < report.handoffs:
         lines.append(
             f"  checked {report.checked_handoffs} of {report.handoffs} handoffs:"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from statepact.stores._memory import MemoryStore
     from statepact.stores._postgres import PostgresStore
     from statepact.stores._redis import RedisStore
+    from statepact.stores._rotate import Rotation, rotate
     from statepact.stores._sqlite import SqliteStore
     from statepact.stores._urls import open_store
 
@@ -35,12 +36,14 @@ _HOMES = {
     "PostgresStore": "_postgres",
     "RedisStore": "_redis",
     "Rewrite": "_base",
+    "Rotation": "_rotate",
     "SessionInfo": "_base",
     "SqliteStore": "_sqlite",
     "Store": "_base",
     "StoredHeader": "_base",
     "find_sessions": "_find",
     "open_store": "_urls",
+    "rotate": "_rotate",
 }
 
 __all__ = [
@@ -55,12 +58,14 @@ __all__ = [
     "PostgresStore",
     "RedisStore",
     "Rewrite",
+    "Rotation",
     "SessionInfo",
     "SqliteStore",
     "Store",
     "StoredHeader",
     "find_sessions",
     "open_store",
+    "rotate",
 ]
 
 

@@ -19,6 +19,7 @@ from statepact.ledger._log import Cell, Entry, SessionLog
 from statepact.ledger._pinned import reads_of
 from statepact.ledger._shared import Folded, fold
 from statepact.ledger._unset import UNSET, unset_paths
+from statepact.ledger._vault import KeyRing
 from statepact.ledger._view import CellView, EntryView, ReadView, RunView
 from statepact.stores._base import Store
 
@@ -39,9 +40,11 @@ KEPT_BYTES = 4 * 2**20
 class LogReader:
     """Values of a session's log, fetched when they are needed and kept for a while."""
 
-    def __init__(self, store: Store, key: SessionKey) -> None:
+    def __init__(self, store: Store, key: SessionKey, *, keys: KeyRing | None = None) -> None:
         self.store = store
         self.key = key
+        self.keys = keys
+        """Opens sensitive values. Without it they are stored in plain text, and those that are not stay locked."""
         self.log = SessionLog(key)
         self._known_names = 0
         """Names of the entries that are known to be in the log."""
@@ -70,7 +73,7 @@ class LogReader:
             return
         self._trim()  # may drop some of those that are wanted
         missing = [cell for cell in wanted if cell.document is None]
-        held = [(cell, cell.stored, cell.document) for cell in wanted if cell.document is not None]
+        held = [(cell, cell.stored, cell.document, cell.locked) for cell in wanted if cell.document is not None]
         payloads = await self.store.payloads(self.key, {cell.revision for cell in missing})
         stored: dict[int, bytes] = {}
         addresses: set[bytes] = set()
@@ -88,10 +91,10 @@ class LogReader:
         blocks = await self.store.blocks(self.key, addresses) if addresses else {}
         for cell in missing:
             self._keep(cell, stored[id(cell)], blocks)
-        for cell, raw_bytes, document in held:
+        for cell, raw_bytes, document, locked in held:
             # Others may have fetched, and so dropped these, while we waited for the store.
             if cell.document is None and raw_bytes is not None and document is not None:
-                self._keep_as(cell, raw_bytes, document)
+                self._keep_as(cell, raw_bytes, document, locked)
 
     async def view(self, run: str) -> RunView:
         """Return a run with its values. Raises `UnknownRun`, and `CorruptState` for what cannot be read."""
@@ -202,11 +205,16 @@ class LogReader:
     def _keep(self, cell: Cell, stored: bytes, blocks: Mapping[bytes, bytes]) -> None:
         if cell.document is not None:
             return  # two readers fetched it at once
-        self._keep_as(cell, stored, put_together(stored, blocks) if blocks or b"\x00" in stored else stored)
+        if not blocks and b"\x00" not in stored:
+            self._keep_as(cell, stored, stored)
+            return
+        whole = put_together(stored, blocks, owner=self.key.owner, keys=self.keys)
+        self._keep_as(cell, stored, whole.document, whole.locked or None)
 
-    def _keep_as(self, cell: Cell, stored: bytes, document: bytes) -> None:
+    def _keep_as(self, cell: Cell, stored: bytes, document: bytes, locked: Mapping[str, str] | None = None) -> None:
         cell.stored = stored
         cell.document = document
+        cell.locked = locked
         self._kept.append(cell)
         self._kept_bytes += len(document)
 
@@ -230,7 +238,7 @@ def _cell_view(cell: Cell) -> CellView:
         ) from error
     return CellView(
         cell.revision, cell.number, cell.step, cell.branch, cell.contract, values,
-        shared=cell.shared, omitted=cell.omitted, deleted=cell.deleted,
+        shared=cell.shared, omitted=cell.omitted, deleted=cell.deleted, locked=frozenset(cell.locked or ()),
     )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from statepact.ledger._digest import entry_digest, leaf_digest, new_salt
 from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Reached, Read, encode_body
 from statepact.ledger._key import INSIDE, REQUEST_STEP, SessionKey
 from statepact.ledger._log import Entry
+from statepact.ledger._vault import KeyRing
 from statepact.stores._base import Entity, Hold, NewEntry, Store
 from statepact.stores._log_reader import LogReader
 
@@ -134,8 +135,8 @@ class OpenLog(LogReader):
     process or many, are safe beside each other.
     """
 
-    def __init__(self, store: Store, key: SessionKey) -> None:
-        super().__init__(store, key)
+    def __init__(self, store: Store, key: SessionKey, *, keys: KeyRing | None = None) -> None:
+        super().__init__(store, key, keys=keys)
         self.hold: Hold | None = None
         """Our claim on the session: entries of its run are only kept while it is ours."""
         self.lost: LeaseLost | None = None
@@ -146,9 +147,9 @@ class OpenLog(LogReader):
         self._waiting: list[_Waiting] = []
 
     @classmethod
-    async def open(cls, store: Store, key: SessionKey) -> OpenLog:
+    async def open(cls, store: Store, key: SessionKey, *, keys: KeyRing | None = None) -> OpenLog:
         """Open a session and read its headers; a session that does not exist yet is empty."""
-        opened = cls(store, key)
+        opened = cls(store, key, keys=keys)
         await opened.refresh()
         return opened
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statepact.ledger import SessionKey
+from statepact.ledger._vault import KeyRing
 from statepact.ledger._verify import Fault, LogCheck, Verdict
 from statepact.stores._base import Store
 
@@ -12,13 +13,14 @@ PORTION = 100
 """Entries whose values are read together."""
 
 
-async def verify(store: Store, key: SessionKey) -> Verdict:
+async def verify(store: Store, key: SessionKey, *, keys: KeyRing | None = None) -> Verdict:
     """Compute every digest of a session anew and return what was found; see `Verdict`.
 
-    Damaged entries are faults of the verdict. Raises `StoreError` if the store cannot be read, and
+    With `keys` each sensitive value is opened; without, only its form is looked at. Damaged entries are
+    faults of the verdict. Raises `StoreError` if the store cannot be read, and
     `CorruptState` if it is damaged so that it cannot even list its entries.
     """
-    check = LogCheck(key.owner)
+    check = LogCheck(key.owner, keys=keys)
     headers = await store.headers(key)
     good: set[bytes] = set()
     for start in range(0, len(headers), PORTION):

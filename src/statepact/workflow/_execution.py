@@ -9,6 +9,7 @@ from typing import Literal
 from statepact.contracts import Contract
 from statepact.errors import UnknownRun
 from statepact.ledger import SessionKey
+from statepact.ledger._vault import KeyRing
 from statepact.models._base import Model
 from statepact.stores._base import Store
 from statepact.stores._open_log import OpenLog
@@ -46,12 +47,13 @@ async def execute(
     settled: Mapping[str, Settled],
     turn: TurnRules | None,
     entities: FindEntities | None,
+    keys: KeyRing | None = None,
 ) -> Run:
     """Run, or continue, one run and return how it went. Raises what `Workflow.run` and `resume` say.
 
     `turn=None` is for a session that nobody else can know.
     """
-    log = await OpenLog.open(store, key)
+    log = await OpenLog.open(store, key, keys=keys)
     if must_exist and id not in log.log.runs:
         raise UnknownRun(
             f"session {key.session!r} of owner {key.owner!r} has no run {id!r}",

@@ -9,6 +9,7 @@ from statepact.contracts import Contract
 from statepact.errors import MissingInput, StatepactError, StoreError
 from statepact.ledger import Cell
 from statepact.ledger._shared import shared_value
+from statepact.ledger._vault import at_rest
 from statepact.models._base import Usage
 from statepact.workflow._at_once import read_now
 from statepact.workflow._outcome import StepOutcome
@@ -53,6 +54,11 @@ class Run:
     def owner(self) -> str:
         """Whose run it is."""
         return self._scope.log.key.owner
+
+    @property
+    def at_rest(self) -> str:
+        """Whether sensitive values are encrypted where they are stored, in a few words."""
+        return at_rest(self._scope.log.keys)
 
     @property
     def ok(self) -> bool:

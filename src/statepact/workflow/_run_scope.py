@@ -106,7 +106,11 @@ def _is_rebuilt_by_check(contract: type[Contract]) -> bool:
 
 
 def value_of(cell: Cell, contract: type[C]) -> C:
-    """Return the value of a fetched cell, a fresh object each time: nobody can change what others see."""
+    """Return the value of a fetched cell, a fresh object each time: nobody can change what others see.
+
+    Raises `KeyMissing` for one that is locked.
+    """
+    cell.must_be_open()
     return decoded(cell, upgraded(contract, cell.document or b"", written=cell.contract.version), contract)
 
 
@@ -115,6 +119,7 @@ def decoded(cell: Cell, document: bytes, contract: type[C]) -> C:
 
     `document` are its bytes as the contract reads them, after its upgrades.
     """
+    cell.must_be_open()
     value = decode(contract, document)
     if cell.omitted or cell.unset:
         names = [field.name for field in cell.contract.fields]

@@ -13,6 +13,7 @@ from statepact.errors import StatepactError
 from statepact.ledger import DEFAULT_OWNER, check_name, session_key
 from statepact.ledger._log import Cell
 from statepact.ledger._shared import shared_value
+from statepact.ledger._vault import KeyRing, at_rest
 from statepact.ledger._view import EntryView
 from statepact.loss import LossReport, measure
 from statepact.stores._base import Store
@@ -45,6 +46,7 @@ def open_session(
     request: str | Contract | None = None,
     lease: float | None = None,
     patience: float | None = None,
+    keys: KeyRing | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> SessionOpener:
     """Open a session for single steps: `with open_session("s-1") as session`, or `async with`.
@@ -52,7 +54,8 @@ def open_session(
     `store` is a `Store`, a URL such as `sqlite:///state.db`, or `None` for a memory of its own, gone
     at the end. Steps belong to `run`: a new one by default; the id of an earlier one continues it, and
     steps that it has committed are not done twice. `request` is what the run is asked, if anything:
-    it is shown to every model that is asked with a step's prompt.
+    it is shown to every model that is asked with a step's prompt. `keys` encrypt sensitive values in the
+    store; without them these are stored in plain text.
 
     Several programs may work on one run at the same time, each on steps of its own. With `lease`
     (seconds) this one wants the session for itself, as `Workflow.run` does: it waits for its turn, at
@@ -62,8 +65,9 @@ def open_session(
     `StepIdReused` if the run was started with another request.
     """
     return SessionOpener(
-        name, owner=owner, store=store, run=run, request=request, lease=lease, patience=patience, clock=clock
-    )
+        name, owner=owner, store=store, run=run, request=request, lease=lease, patience=patience,
+        keys=keys, clock=clock,
+    )  # fmt: skip
 
 
 class SessionOpener:
@@ -79,6 +83,7 @@ class SessionOpener:
         request: str | Contract | None,
         lease: float | None,
         patience: float | None,
+        keys: KeyRing | None,
         clock: Clock,
     ) -> None:
         self._key = session_key(owner, name)
@@ -87,6 +92,7 @@ class SessionOpener:
         self._request = request
         self._lease = lease
         self._patience = patience
+        self._keys = keys
         self._clock = clock
         self._turn: Turn | None = None
         self._opened: AsyncSession | None = None
@@ -96,7 +102,7 @@ class SessionOpener:
         store, ours = chosen_store(self._store)
         self._ours = store if ours else None
         try:
-            log = await OpenLog.open(store, self._key)
+            log = await OpenLog.open(store, self._key, keys=self._keys)
             scope = RunScope(log, self._run, clock=self._clock)
             if self._lease is None:
                 await start(scope, self._request)
@@ -159,6 +165,11 @@ class _Readable:
         return self._scope.run
 
     @property
+    def at_rest(self) -> str:
+        """Whether sensitive values are encrypted where they are stored, in a few words."""
+        return at_rest(self._scope.log.keys)
+
+    @property
     def runs(self) -> Sequence[str]:
         """Ids of all runs of the session, oldest first."""
         return list(self._scope.log.log.runs)
@@ -216,7 +227,7 @@ class AsyncSession(_Readable):
         `after` is the revision from which on, by default the newest that this session has read.
         """
         log = self._scope.log
-        return entries_of(log.store, log.key, after=log.log.revision if after is None else after)
+        return entries_of(log.store, log.key, after=log.log.revision if after is None else after, keys=log.keys)
 
     async def measure(self, run: str | None = None) -> LossReport:
         """Return what was lost in a run, by default this one."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from statepact.contracts import Contract
+from statepact.contracts import Contract, sensitive_fields
 from statepact.ledger import Cell
 from statepact.ledger._blocks import Parts, take_apart
 from statepact.ledger._described import describe
 from statepact.ledger._partial import encode_fields
 from statepact.ledger._shared import Folded, document_of
+from statepact.ledger._vault import KeyRing
 from statepact.stores._open_log import Document, Requirement
 from statepact.workflow._render import Item, neutral
 from statepact.workflow._shared import Shared, check_shareable
@@ -80,14 +81,14 @@ class SharedValues:
             if held._read
         )
 
-    def changes(self, owner: str) -> Iterator[Change]:
-        """Yield what the step changes."""
+    def changes(self, owner: str, keys: KeyRing | None) -> Iterator[Change]:
+        """Yield what the step changes, sensitive values sealed if there are keys."""
         for contract, held in self._held.items():
             if not held._changes:
                 continue
             fields, omitted, deleted, unset = held._masks()
             data, cleaned = encode_fields(contract, fields)
-            parts: Parts = take_apart(owner, data)
+            parts: Parts = take_apart(owner, data, sensitive=sensitive_fields(contract), keys=keys)
             document = Document(describe(contract), parts, True, omitted, deleted)
             yield Change(contract.contract_name, document, data, cleaned, unset)
 

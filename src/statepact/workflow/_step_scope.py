@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from statepact.contracts import Contract, check_version, linked_fields, validate
+from statepact.contracts import Contract, check_version, linked_fields, sensitive_fields, validate
 from statepact.errors import (
     MissingInput,
     StepFailed,
@@ -197,10 +197,13 @@ class StepScope:
     async def stored(self) -> Entry | None:
         """Return what this step has already committed from the same inputs, with its values loaded.
 
-        Raises `StepIdReused` if it committed from other inputs.
+        Raises `StepIdReused` if it committed from other inputs, and `KeyMissing` if it has to run and cannot
+        read its inputs.
         """
         entry = self.run.snapshot().commit(self.name, self.branch)
         if entry is None:
+            for item in self._items:
+                item.cell.must_be_open()
             return None
         if entry.header.input_digest != self._digest:
             raise StepIdReused(
@@ -314,7 +317,8 @@ class StepScope:
             document, cleaned = encode_clean(checked)
             if cleaned:
                 self._note_paths("cleaned", contract.contract_name, cleaned)
-            parts = take_apart(self.run.log.key.owner, document)
+            log = self.run.log
+            parts = take_apart(log.key.owner, document, sensitive=sensitive_fields(contract), keys=log.keys)
             documents.append(self._document(checked, document, parts, len(documents)))
             offers.append((parts.stored, None if cleaned else checked))
             await self._check_links(checked, links)
@@ -364,7 +368,7 @@ class StepScope:
     def _add_changes(self, shared: SharedValues, documents: list[Document]) -> None:
         """Add what the step changes of shared values as further cells of the same entry."""
         shared.settle()
-        for name, document, data, cleaned, unset in shared.changes(self.run.log.key.owner):
+        for name, document, data, cleaned, unset in shared.changes(self.run.log.key.owner, self.run.log.keys):
             if unset:
                 self.extra.setdefault(UNSET, {})[str(len(documents))] = unset
             if cleaned:
@@ -416,5 +420,7 @@ class StepScope:
 
 
 def _readable(cell: Cell, contract: type[Contract]) -> bytes:
-    """Return a cell's document as its reader knows the contract."""
+    """Return a cell's document as its reader knows the contract; one that is locked as it is."""
+    if cell.locked:
+        return cell.document or b""
     return upgraded(contract, cell.document or b"", written=cell.contract.version)

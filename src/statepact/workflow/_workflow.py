@@ -21,6 +21,7 @@ from statepact.workflow._request import Request
 from statepact.workflow._step import Fallback, Settled, Step, StepRules, checked_rules
 
 if TYPE_CHECKING:
+    from statepact.ledger._vault import KeyRing
     from statepact.models._base import Model
     from statepact.stores._base import Store
     from statepact.workflow._entities import FindEntities
@@ -54,7 +55,8 @@ class Workflow:
     ```
 
     `store` is where its runs are kept: a `Store`, a URL such as `sqlite:///state.db`, or `None` for
-    the memory of this process. `takes` is the contract that a run is asked with; by default it is
+    the memory of this process. `keys` encrypt sensitive values there; without them these are stored in
+    plain text. `takes` is the contract that a run is asked with; by default it is
     asked in words (`Request`). `results` are the contracts that are the outcome, by default what the
     last step returns that no other step reads. `budget` is the most tokens of a prompt, `None` for
     no bound. `entities` finds what a committed value is about, beside its fields marked as ids: a
@@ -70,6 +72,7 @@ class Workflow:
         results: Sequence[type[Contract]] | None = None,
         budget: int | None = None,
         entities: FindEntities | None = None,
+        keys: KeyRing | None = None,
     ) -> None:
         self.name = check_name(name, what="workflow")
         if not is_contract(takes):
@@ -80,6 +83,7 @@ class Workflow:
         self._results = results
         self.budget = budget
         self.entities = entities
+        self._keys = keys
         self._defined: dict[str, tuple[Body | Workflow, StepRules, _Locals | None]] = {}
         self._checking = False
         self._wiring: Wiring | None = None
@@ -206,6 +210,7 @@ class Workflow:
         strict: bool = False,
         lease: float | None = LEASE,
         patience: float | None = None,
+        keys: KeyRing | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Run:
         """Run the workflow once and return how it went; a step that fails is a result, not an exception.
@@ -214,7 +219,7 @@ class Workflow:
         steps ask. `session` groups runs (`None`: a session of its own, named like the run). `id`
         makes the run findable and repeatable: the same id with the same request continues that run
         and repeats nothing that is committed; while somebody runs it, the second call waits and gets
-        the same result. `store` replaces the workflow's. `strict` raises the run's problem instead of
+        the same result. `store` and `keys` replace the workflow's. `strict` raises the run's problem instead of
         returning it.
 
         Runs of a session take turns: one that finds it taken waits, at most `patience` seconds (`None`:
@@ -234,7 +239,7 @@ class Workflow:
         return await self._execute(
             request, ask=ask, owner=owner, session=session, id=id or new_run_id(), store=store, strict=strict,
             clock=clock, must_exist=False, lasting=session is not None or id is not None, lease=lease,
-            patience=patience,
+            patience=patience, keys=keys,
         )  # fmt: skip
 
     async def resume(
@@ -249,6 +254,7 @@ class Workflow:
         strict: bool = False,
         lease: float | None = LEASE,
         patience: float | None = None,
+        keys: KeyRing | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Run:
         """Continue a run that was killed or has failed: only steps without a committed result run.
@@ -261,6 +267,7 @@ class Workflow:
         return await self._execute(
             None, ask=ask, owner=owner, session=session, id=id, store=store, strict=strict, clock=clock,
             must_exist=True, lasting=True, lease=lease, patience=patience, settled=settled or {},
+            keys=keys,
         )  # fmt: skip
 
     def run_sync(self, request: str | Contract | None = None, **options: Any) -> Run:
@@ -286,6 +293,7 @@ class Workflow:
         lasting: bool,
         lease: float | None,
         patience: float | None,
+        keys: KeyRing | None,
         settled: Mapping[str, Settled] = MappingProxyType({}),
     ) -> Run:
         # What runs steps is loaded with the first run: a program that only defines a workflow, or
@@ -309,6 +317,7 @@ class Workflow:
                 must_exist=must_exist,
                 settled=settled,
                 turn=TurnRules(lease, patience) if lasting and lease is not None else None,
+                keys=keys if keys is not None else self._keys,
             )
             if ours:
                 await run._measure()  # while the store is still open

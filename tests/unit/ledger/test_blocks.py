@@ -31,7 +31,7 @@ def canonical(fields: dict[str, Any]) -> bytes:
 def test_document_comes_back_byte_for_byte(document: bytes) -> None:
     """Order, escapes and numbers included: readers and comparisons see one canonical form."""
     parts = take_apart("acme", document)
-    assert put_together(parts.stored, dict(parts.blocks)) == document
+    assert put_together(parts.stored, dict(parts.blocks)).document == document
 
 
 @given(documents)
@@ -68,7 +68,7 @@ def test_equal_values_have_one_address_within_an_owner() -> None:
 def test_document_that_would_change_stays_whole(document: bytes) -> None:
     """Large numbers, unusual escapes, another order: rather large than different."""
     assert take_apart("acme", document) == Parts(document)
-    assert put_together(document, {}) == document
+    assert put_together(document, {}).document == document
 
 
 def test_missing_block_is_named_by_its_field() -> None:
