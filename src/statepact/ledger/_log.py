@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from statepact.errors import CorruptState, KeyMissing
 from statepact.ledger._described import ContractRecord, described
+from statepact.ledger._digest import entry_digest, leaf_digest
 from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
 from statepact.ledger._key import INSIDE, REQUEST_STEP, WORDS, SessionKey
 
@@ -90,6 +91,17 @@ class Entry:
     def outputs(self) -> tuple[Cell, ...]:
         """What the step returned, without its changes of shared values."""
         return tuple([cell for cell in self.cells if not cell.shared])
+
+    def agrees_with(self, payload: bytes) -> bool:
+        """Whether a payload, as it came from the store, is the one that was committed."""
+        salt, at = self.header.salt, 0
+        leaves = []
+        for cell in self.cells:
+            leaves.append(leaf_digest(salt, cell.number, payload[at : at + cell.size]))
+            at += cell.size
+        if len(payload) != at:
+            leaves.append(leaf_digest(salt, len(leaves), payload[at:]))
+        return entry_digest(self.body, leaves) == self.header.digest
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from pydantic_core import from_json
 
 from statepact.contracts import Contract
 from statepact.errors import CorruptState, UnknownRun
-from statepact.ledger._blocks import addresses_in, put_together
+from statepact.ledger._blocks import addresses_in, is_value_id, put_together
+from statepact.ledger._digest import block_digest
 from statepact.ledger._header import Read
 from statepact.ledger._key import SessionKey
 from statepact.ledger._log import Cell, Entry, SessionLog
@@ -46,6 +47,8 @@ class LogReader:
         self.keys = keys
         """Opens sensitive values. Without it they are stored in plain text, and those that are not stay locked."""
         self.log = SessionLog(key)
+        # What never left this process was not damaged on the way, and reading it should cost nothing.
+        self._trusted: bool = getattr(store, "in_process", False)
         self._known_names = 0
         """Names of the entries that are known to be in the log."""
         self._folded: dict[type[Contract], Folded[Any]] = {}
@@ -88,13 +91,36 @@ class LogReader:
             stored[id(cell)] = raw
             self._note_extra(cell.revision, payload)
             addresses.update(addresses_in(raw).values())
+        for revision, payload in payloads.items():
+            self._check(self.log.entries[revision - 1], payload)
         blocks = await self.store.blocks(self.key, addresses) if addresses else {}
+        self._check_blocks(blocks)
         for cell in missing:
             self._keep(cell, stored[id(cell)], blocks)
         for cell, raw_bytes, document, locked in held:
             # Others may have fetched, and so dropped these, while we waited for the store.
             if cell.document is None and raw_bytes is not None and document is not None:
                 self._keep_as(cell, raw_bytes, document, locked)
+
+    def _check(self, entry: Entry, payload: bytes) -> None:
+        """Raise `CorruptState` before anybody works with a value that is not what was committed."""
+        if not self._trusted and not entry.agrees_with(payload):
+            raise CorruptState(
+                f"revision {entry.revision} of session {self.key.session!r}, by step {entry.header.step!r},"
+                " is not what was committed",
+                hint="run `statepact verify` on the session, and restore the store from a backup",
+            )
+
+    def _check_blocks(self, blocks: Mapping[bytes, bytes]) -> None:
+        if self._trusted:
+            return
+        for address, data in blocks.items():
+            # A sealed value is checked when it is opened.
+            if not is_value_id(address) and block_digest(self.key.owner, data) != address:
+                raise CorruptState(
+                    f"a large value of session {self.key.session!r} is not what was committed",
+                    hint="run `statepact verify` on the session, and restore the store from a backup",
+                )
 
     async def view(self, run: str) -> RunView:
         """Return a run with its values. Raises `UnknownRun`, and `CorruptState` for what cannot be read."""
@@ -168,6 +194,7 @@ class LogReader:
         """Return what an entry says beside its values: reason, usage, marks."""
         if entry.extra is None:
             payload = (await self.store.payloads(self.key, [entry.revision])).get(entry.revision)
+            self._check(entry, payload or b"")
             entry.extra = _extra(entry, payload)
         return _record(entry, entry.extra)
 
@@ -187,7 +214,10 @@ class LogReader:
     async def _payloads(self, entries: Sequence[Entry]) -> Mapping[int, bytes]:
         await self.fetch(cell for entry in entries for cell in entry.cells)
         missing = [entry.revision for entry in entries if entry.extra is None]
-        return await self.store.payloads(self.key, missing) if missing else {}
+        payloads = await self.store.payloads(self.key, missing) if missing else {}
+        for revision in missing:
+            self._check(self.log.entries[revision - 1], payloads.get(revision, b""))
+        return payloads
 
     def _note_extra(self, revision: int, payload: bytes) -> None:
         """Keep the record of an entry that came along with its values."""

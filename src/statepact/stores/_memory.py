@@ -46,6 +46,8 @@ class MemoryStore:
     """
 
     promise = "nothing survives the end of the process"
+    in_process = True
+    """What is read here was never anywhere else, so readers need not check it."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._sessions: dict[SessionKey, _Session] = {}
