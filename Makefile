@@ -47,6 +47,14 @@ bench: $(VENV)/.stamp-bench ## Measure speed and size against the floor and Lang
 	@mkdir -p build
 	$(BIN)/python -m bench
 
+.PHONY: faults
+faults: $(VENV)/.stamp-test ## Let everything fail around the stores: about 5 minutes, into build/faults.json
+	$(BIN)/python -m faults
+
+.PHONY: faults-long
+faults-long: $(VENV)/.stamp-test ## The same with ten times as many faults; writes docs/reliability.md
+	$(BIN)/python -m faults --long --write
+
 .PHONY: constraints
 constraints: ## Pin all versions anew; with PYTHON=python3.11, the oldest we support
 	rm -rf build/constraints && mkdir -p build
@@ -60,7 +68,7 @@ constraints: ## Pin all versions anew; with PYTHON=python3.11, the oldest we sup
 .PHONY: clean
 clean: ## Remove everything that make has made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests docs bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests docs bench faults -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # -- the pieces ------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from statepact.ledger._key import DEFAULT_OWNER, REQUEST_STEP, SessionKey, check_name, session_key
     from statepact.ledger._log import Cell, Entry, RunLog, SessionLog, Snapshot
+    from statepact.ledger._receipt import Receipt
     from statepact.ledger._vault import KeyRing
 
 _HOMES = {
@@ -18,6 +19,7 @@ _HOMES = {
     "Entry": "_log",
     "KeyRing": "_vault",
     "REQUEST_STEP": "_key",
+    "Receipt": "_receipt",
     "RunLog": "_log",
     "SessionKey": "_key",
     "SessionLog": "_log",
@@ -32,6 +34,7 @@ __all__ = [
     "Cell",
     "Entry",
     "KeyRing",
+    "Receipt",
     "RunLog",
     "SessionKey",
     "SessionLog",

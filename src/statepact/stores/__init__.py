@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from statepact.stores._cached import CacheCounts, CachedStore
     from statepact.stores._find import FoundSession, find_sessions
     from statepact.stores._memory import MemoryStore
+    from statepact.stores._missing import missing
     from statepact.stores._postgres import PostgresStore
     from statepact.stores._redis import RedisStore
     from statepact.stores._rotate import Rotation, rotate
@@ -42,6 +43,7 @@ _HOMES = {
     "Store": "_base",
     "StoredHeader": "_base",
     "find_sessions": "_find",
+    "missing": "_missing",
     "open_store": "_urls",
     "rotate": "_rotate",
 }
@@ -64,6 +66,7 @@ __all__ = [
     "Store",
     "StoredHeader",
     "find_sessions",
+    "missing",
     "open_store",
     "rotate",
 ]

@@ -1,0 +1,126 @@
+"""`python -m faults`: let everything fail around the stores, and say what was lost.
+
+Prints a table, writes `build/faults.json`, and ends with 0 only if the stores that promise to keep
+everything have, the control arms have lost something, and every planted bug was found.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from faults import _beside, _errors, _kill, _kill_server, _network, _planted, _power, _servers, _shim
+from faults._ledger import Ledger
+from faults._place import Place
+from faults._report import Report
+from faults._stores import sqlite
+from faults._tally import Tally
+
+BUILD = Path(__file__).parent.parent / "build"
+PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
+
+
+def main() -> int:
+    """Return the exit code."""
+    options = _options()
+    if not _shim.is_loaded():
+        try:
+            _shim.start_again_under_it(["-m", "faults", *sys.argv[1:]])
+        except _shim.NoCompiler as missing:
+            print(missing, file=sys.stderr)
+            return 2
+    started = time.monotonic()
+    BUILD.mkdir(exist_ok=True)
+    report = Report(seed=options.seed, long=options.long)
+    with Ledger() as ledger:
+        # Before any server is forked: the ledger must outlive them all.
+        os.environ.pop("LD_PRELOAD", None)
+        place = Place(ledger, options.seed, options.long, BUILD)
+        for name, campaign in _campaigns(place, factor=10 if options.long else 1):
+            if not options.only or any(word in name for word in options.only):
+                for tally in campaign():
+                    report.add(tally)
+        if not options.only or "planted" in options.only:
+            _find_planted(place, report)
+        if not options.only or "simulation" in options.only:
+            report.simulate(seeds=20_000 if options.long else options.simulations)
+    report.seconds = time.monotonic() - started
+    report.write_json(BUILD / "faults.json")
+    if options.write:
+        report.write_page(PAGE)
+    print(report.summary())
+    return 0 if report.ok(complete=not options.only) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    parser.add_argument("--long", action="store_true", help="ten times as many faults; some hours")
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="campaigns whose name holds a word")
+    parser.add_argument("--seed", type=int, default=1, help="draws the moments of faults")
+    parser.add_argument("--simulations", type=int, default=2_000, help="seeds of the deterministic simulation")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/reliability.md")
+    return parser.parse_args()
+
+
+def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[], list[Tally]]]]:
+    power, process = sqlite("power"), sqlite("process")
+    pg, aof = _servers.target("postgres", "power"), _servers.target("redis", "always")
+    yield "sqlite kill", lambda: [_kill.kill_at_random(place, power, 30 * factor)]
+    yield "sqlite points", lambda: [_kill.kill_at_points(place, power, factor)]
+    yield "sqlite process kill", lambda: [_kill.kill_at_random(place, process, 20 * factor)]
+    yield "sqlite power", lambda: [_power.power_loss(place, "power", 200 * factor)]
+    yield "sqlite power control", lambda: [_power.power_loss(place, "process", 100 * factor, control=True)]
+    yield "sqlite disk", lambda: _errors.disk_errors(place, "power", 120 * factor, step=3)
+    yield "sqlite read-only", lambda: [_errors.read_only(place)]
+    yield "sqlite two", lambda: [_beside.two_at_once(place, power, 3 * factor)]
+    yield "sqlite frozen", lambda: [_beside.frozen_worker(place, power, 3 * factor)]
+    yield "postgres kill", lambda: [_kill.kill_at_random(place, pg, 10 * factor)]
+    yield "postgres points", lambda: [_kill.kill_at_points(place, pg, factor)]
+    yield "postgres two", lambda: [_beside.two_at_once(place, pg, 2 * factor)]
+    yield "postgres frozen", lambda: [_beside.frozen_worker(place, pg, 2 * factor)]
+    serve = _servers.postgres
+    yield "postgres server", lambda: [_kill_server.kill_server(place, "postgres", "power", serve, 4 * factor)]
+    yield (
+        "postgres server control",
+        lambda: [_kill_server.kill_server(place, "postgres", "process", serve, 2 * factor, control=True)],
+    )
+    yield "postgres network", lambda: [_network.broken_network(place, "postgres", "power", 2 * factor)]
+    yield "redis kill", lambda: [_kill.kill_at_random(place, aof, 10 * factor)]
+    yield "redis points", lambda: [_kill.kill_at_points(place, aof, factor)]
+    yield "redis two", lambda: [_beside.two_at_once(place, aof, 2 * factor)]
+    yield "redis frozen", lambda: [_beside.frozen_worker(place, aof, 2 * factor)]
+    yield "redis network", lambda: [_network.broken_network(place, "redis", "always", 2 * factor)]
+    valkey = _servers.valkey
+    yield (
+        "redis server",
+        lambda: [
+            _kill_server.kill_server(place, "redis", "always", valkey, 4 * factor),
+            _kill_server.kill_server(place, "redis", "everysec", valkey, 4 * factor, must_hold=False),
+        ],
+    )
+    yield (
+        "redis server control",
+        lambda: [_kill_server.kill_server(place, "redis", "none", valkey, 2 * factor, control=True)],
+    )
+
+
+def _find_planted(place: Place, report: Report) -> None:
+    """Look for each planted bug with the campaign that has to find it."""
+    power = sqlite("power")
+    campaigns: dict[str, Callable[[Callable[[], None]], list[Tally]]] = {
+        "power": lambda bug: [_power.power_loss(place, "power", 60, bug=bug)],
+        "points": lambda bug: [_kill.kill_at_points(place, power, 1, bug=bug)],
+        "kill": lambda bug: [_kill.kill_at_random(place, power, 12, bug=bug)],
+        "disk": lambda bug: _errors.disk_errors(place, "power", 60, step=3, bug=bug),
+        "two": lambda bug: [_beside.two_at_once(place, power, 2, bug=bug)],
+        "frozen": lambda bug: [_beside.frozen_worker(place, power, 2, bug=bug)],
+    }
+    for name, planted in _planted.PLANTED.items():
+        tallies = campaigns[planted.found_by](planted.plant)
+        report.planted(name, planted.says, next((t for t in tallies if t.found_something), None))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""C2, `kill -9` of a store's server while workers commit; and what the product says about what is lost."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
+from faults._checker import check
+from faults._children import Child
+from faults._place import Place, nothing
+from faults._receipts import Receipts, Remembering
+from faults._servers import Served
+from faults._tally import Tally
+from faults._worker import Job, run_worker
+
+
+def kill_server(
+    place: Place,
+    store: str,
+    mode: str,
+    serve: Callable[[Place, str], AbstractContextManager[Served]],
+    count: int,
+    *,
+    control: bool = False,
+    must_hold: bool = True,
+    bug: Callable[[], None] = nothing,
+) -> Tally:
+    """Kill a server `count` times under load, each time on a fresh store, and look at what it has kept."""
+    tally = Tally(store, mode, "kill -9 of the server", control, seeds=place.seeds(count), must_hold=must_hold)
+    chance = random.Random(place.seed)
+    missed = false = named = 0
+    for _ in range(count):
+        with serve(place, mode) as served, place.folder() as notes:
+            place.ledger.clear()
+            receipts = Receipts(notes / "receipts")
+            job = Job(served.url, place.ledger.path, batches=(), wrap=partial(Remembering, receipts=receipts))
+
+            def live(job: Job = job) -> None:
+                bug()
+                run_worker(job)
+
+            child = Child(live)
+            _until_busy(place, chance)
+            flying = place.ledger.read().flying_now
+            served.server.kill()
+            child.kill()
+            served.server.start()
+            books = place.ledger.read()
+            found = check(served.url, books)
+            tally.add(found, hit=flying > 0)
+            tally.count(found)
+            # Damage that follows from a loss is no second one; in modes that lose, order and index may suffer.
+            report = asyncio.run(receipts.missing(served.url))
+            # Requests and seals leave receipts, too, and the ledger hears of steps only. A step whose
+            # worker died between its receipt and its acknowledgement may be lost or not.
+            report &= books.committed
+            lost = {name for name in found.lost if name in receipts.names()}
+            named += len(report & lost)
+            missed += len(lost - report)
+            false += len(report - found.lost)
+    tally.also = f"own report: {named} of {named + missed} lost facts named, {false} false alarms"
+    if missed or false:
+        tally.remark(f"the product's own report missed {missed} lost facts and named {false} that are there")
+    return tally.done()
+
+
+def _until_busy(place: Place, chance: random.Random) -> None:
+    give_up = time.monotonic() + 10
+    while place.ledger.acked() < 20 and time.monotonic() < give_up:
+        time.sleep(0.005)
+    time.sleep(0.05 + chance.random() * 0.25)

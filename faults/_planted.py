@@ -1,0 +1,157 @@
+"""Bugs on purpose, switched on in the worker alone: a campaign that does not find them proves nothing.
+
+Each is one that a store like ours has had somewhere. Those of the core have their home beside the
+simulation (`faults.simulation`), which finds them.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from statepact.errors import StateError
+
+Campaign = Literal["power", "points", "kill", "disk", "two", "frozen"]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A bug, and the campaign that has to find it."""
+
+    says: str
+    found_by: Campaign
+    plant: Callable[[], None]
+
+
+def _no_flush() -> None:
+    from statepact.stores import _sqlite
+
+    connect = _sqlite.connect
+
+    def lazily(*values: Any, **named: Any) -> sqlite3.Connection:
+        return connect(*values, **{**named, "full": False})
+
+    _sqlite.connect = lazily  # type: ignore[assignment]
+
+
+def _early_answer() -> None:
+    from statepact.stores import _group_commit
+
+    commit = _group_commit.GroupCommit._commit
+
+    def answering(self: Any, batch: Any) -> None:
+        _group_commit._settle(batch)
+        commit(self, batch)
+
+    _group_commit.GroupCommit._commit = answering  # type: ignore[method-assign]
+
+
+def _each_by_itself() -> None:
+    """Commit after each entry of a batch."""
+    from statepact.stores._sqlite_tail import Tail
+
+    extend = Tail._extend
+
+    def torn(self: Any, owner: int, session: int, entries: Sequence[Any], after: int) -> None:
+        for number, entry in enumerate(entries):
+            if number:
+                self.db.execute("commit")
+                self.db.execute("begin immediate")
+            extend(self, owner, session, [entry], after + number)
+
+    Tail._extend = torn  # type: ignore[method-assign]
+
+
+def _later(table: str) -> Callable[[], None]:
+    """Write one kind of rows in a transaction of their own, after the commit."""
+
+    def plant() -> None:
+        from statepact.stores._sqlite_tail import Tail
+
+        extend = Tail._extend
+
+        class Postponing:
+            def __init__(self, db: sqlite3.Connection) -> None:
+                self.db, self.later = db, list[tuple[str, Any]]()
+
+            def execute(self, statement: str, values: Any = ()) -> Any:
+                if f" {table}(" in statement:
+                    self.later.append((statement, values))
+                    return self.db.execute("select 1")
+                return self.db.execute(statement, values)
+
+        def apart(self: Any, owner: int, session: int, entries: Sequence[Any], after: int) -> None:
+            db, self.db = self.db, Postponing(self.db)
+            try:
+                extend(self, owner, session, entries, after)
+                later = self.db.later
+            finally:
+                self.db = db
+            if later:
+                db.execute("commit")
+                db.execute("begin immediate")
+                for statement, values in later:
+                    db.execute(statement, values)
+
+        Tail._extend = apart  # type: ignore[method-assign]
+
+    return plant
+
+
+def _error_swallowed() -> None:
+    """Acknowledge what could not be written."""
+    from statepact.stores import _group_commit
+
+    commit = _group_commit.GroupCommit._commit
+
+    def calm(self: Any, batch: Any) -> None:
+        commit(self, batch)
+        for job in batch:
+            if job.error is not None and not isinstance(job.error, StateError):
+                job.error = None
+
+    _group_commit.GroupCommit._commit = calm  # type: ignore[method-assign]
+
+
+def _stale_tail() -> None:
+    """Remember where sessions end, whatever others have written."""
+    from statepact.stores._sqlite_tail import Tail
+
+    Tail._newest = lambda self: 0  # type: ignore[method-assign]
+
+
+def _no_compare() -> None:
+    """Append at the end, wherever the writer thought that it was."""
+    from statepact.stores._sqlite_tail import Tail
+
+    append, compare = Tail.append, Tail._compare
+
+    def anywhere(self: Any, key: Any, entries: Any, after: int, hold: Any) -> None:
+        _, session = self._ids.get(key) or self._find(key)
+        row = self.db.execute("select max(revision) from entry where session=?", (session,)).fetchone()
+        append(self, key, entries, row[0] or 0, hold)
+
+    Tail.append = anywhere  # type: ignore[method-assign]
+    Tail._compare = lambda self, key, session, after: None  # type: ignore[method-assign]
+    assert compare is not None
+
+
+def _no_fence() -> None:
+    """Let anybody commit, whoever holds the session."""
+    from statepact.stores._sqlite_tail import Tail
+
+    Tail._check_hold = lambda self, key, session, hold: None  # type: ignore[method-assign]
+
+
+PLANTED = {
+    "no flush": Planted("the disk is not asked to flush", "power", _no_flush),
+    "early answer": Planted("commits are acknowledged before they are written", "kill", _early_answer),
+    "torn batch": Planted("the entries of a batch are committed one by one", "points", _each_by_itself),
+    "index apart": Planted("entities are written in a transaction of their own", "points", _later("entity")),
+    "block apart": Planted("large values are written in a transaction of their own", "points", _later("block")),
+    "header apart": Planted("headers are written in a transaction of their own", "points", _later("header")),
+    "error swallowed": Planted("a failed write is acknowledged", "disk", _error_swallowed),
+    "stale tail": Planted("what other processes have written is not noticed", "two", _stale_tail),
+    "no compare": Planted("the revision is not compared", "two", _no_compare),
+    "no fence": Planted("who holds a session is not asked", "frozen", _no_fence),
+}

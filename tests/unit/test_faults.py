@@ -1,0 +1,136 @@
+"""The fault campaigns' own tools: a checker that sees what is wrong, and a disk that forgets as disks do."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from faults._checker import Findings, check_store
+from faults._disk import FOLDER_SYNCED, MADE, SYNCED, WRITTEN, Disk, Op
+from faults._ledger import Books, Witness
+from faults._tally import Tally
+from faults._worker import Job, work
+from statepact import MemoryStore
+from statepact.ledger import SessionKey
+from statepact.stores import Entity, NewEntry, Rewrite
+
+KEY = SessionKey("acme", "s0")
+
+
+class Notebook(Witness):
+    """Writes the books itself instead of telling another process."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+
+    def _say(self, line: str) -> None:
+        self.books.say(*line.strip("\n").split("\t"))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+async def sound() -> tuple[MemoryStore, Books]:
+    """A store and what was said while it was filled."""
+    store, books = MemoryStore(), Books()
+    await work(Job("memory:", "", ("s0",), runs=1), store, Notebook(books))
+    return store, books
+
+
+async def test_sound_store_has_everything(sound: tuple[MemoryStore, Books]) -> None:
+    """Nothing is found where nothing is wrong."""
+    store, books = sound
+    found = await check_store(store, books)
+
+    assert found.ok
+    assert found.committed == len(books.records) > 10
+
+
+async def test_missing_fact_is_lost(sound: tuple[MemoryStore, Books]) -> None:
+    """Acknowledged and not there; the newest entry too, of which nobody inside could know."""
+    store, books = sound
+    books.say("i", "acme/s0/r9/plan/")
+    books.say("a", "acme/s0/r9/plan/")
+
+    assert (await check_store(store, books)).lost == {"acme/s0/r9/plan/"}
+
+
+async def test_refused_fact_that_is_there_is_one_too_many(sound: tuple[MemoryStore, Books]) -> None:
+    """Who was told "no" must not find it done."""
+    store, books = sound
+    record = books.records["acme/s0/r0/s1/"]
+    record.acked, record.refused, record.error = 0, 1, "StoreFull"
+
+    assert (await check_store(store, books)).duplicated == {"acme/s0/r0/s1/"}
+
+
+async def test_exchanged_value_is_seen(sound: tuple[MemoryStore, Books]) -> None:
+    """Bytes that are not what was committed fail the digest, and the fact is lost."""
+    store, books = sound
+    headers = await store.headers(KEY)
+    payloads = await store.payloads(KEY, [3, 4])
+    change = Rewrite(replace={3: (headers[2].header, payloads[4])})
+    await store.rewrite(KEY, change, after=len(headers))
+
+    found = await check_store(store, books)
+    assert found.lost
+    assert found.remarks
+
+
+async def test_torn_batch_is_seen() -> None:
+    """Two of three entries that belong together are none."""
+    store = MemoryStore()
+    name = "batches/b0/r0/batch/"
+    entries = [NewEntry(f"header of {name}#{n}".encode(), f"{name}#{n}".encode() + b"." * 300) for n in range(2)]
+    await store.append(SessionKey("batches", "b0"), entries, after=0)
+    books = Books()
+    books.say("i", name)
+
+    assert any("torn" in remark for remark in (await check_store(store, books)).remarks)
+
+
+async def test_index_without_a_fact_and_fact_without_an_index_are_seen(sound: tuple[MemoryStore, Books]) -> None:
+    """Both directions."""
+    store, books = sound
+    revision = len(await store.headers(KEY))
+    about = await store.entities("acme")
+    assert about
+    await store.rewrite(KEY, Rewrite(forget=None), after=revision)
+    assert (await check_store(store, books)).lost
+
+    await store.rewrite(KEY, Rewrite(), [], after=revision)
+    store._sessions[KEY].entities[Entity("order", "KX-nobody")] = 1
+    assert any("KX-nobody" in remark for remark in (await check_store(store, books)).remarks)
+
+
+def test_control_that_loses_nothing_makes_the_line_void() -> None:
+    """A search that cannot find anything proves nothing."""
+    control = Tally("sqlite", "process", "power loss", control=True, hits=3).done()
+    assert control.void
+    assert not control.ok
+
+
+def test_line_without_a_hit_is_void() -> None:
+    """A fault that hit nobody is no fault."""
+    tally = Tally("sqlite", "power", "kill -9")
+    tally.add(Findings(), hit=False)
+    assert tally.done().void
+
+
+@pytest.mark.parametrize("how", ["nothing", "prefix", "subset", "torn"])
+def test_disk_keeps_what_was_synced_and_only_that_for_sure(how: str) -> None:
+    """Before the sync anything may be left; after it everything is."""
+    disk = Disk()
+    disk.apply(Op(MADE, 1, 0, b"a"))
+    disk.apply(Op(FOLDER_SYNCED, 0, 0, b""))
+    disk.apply(Op(WRITTEN, 1, 0, b"x" * 1024))
+    left = [disk.after_power_loss(how, random.Random(seed)) for seed in range(50)]  # type: ignore[arg-type]
+    assert any(files.get("a") != b"x" * 1024 for files in left)
+
+    disk.apply(Op(SYNCED, 1, 0, b""))
+    disk.apply(Op(WRITTEN, 1, 0, b"y" * 1024))
+    left = [disk.after_power_loss(how, random.Random(seed)) for seed in range(50)]  # type: ignore[arg-type]
+    assert all(set(files["a"]) <= set(b"xy") for files in left)
+    assert all(len(files["a"]) == 1024 for files in left)
