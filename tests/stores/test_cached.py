@@ -117,7 +117,7 @@ async def test_evicted_values_come_from_the_record(
     """Keys that disappear are counted as evicted; the session is never shorter. FC-63, FC-67."""
     await written(CachedStore(record, cache), "a", "b")
     with valkey_server.client() as client:
-        client.delete(*client.keys("*{acme/s-1}p"))
+        client.delete(*client.keys("*{acme/s-1}:state"))
     store = CachedStore(record, cache)
 
     assert await transcript(store, KEY) == ["r-1 a: a", "r-1 b: b"]

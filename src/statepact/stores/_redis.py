@@ -1,12 +1,14 @@
-"""A store in Redis or Valkey: a cache, or a record in modes that say what they may lose."""
+"""The store for teams that have Redis or Valkey: as the record in a named weaker mode, or as a cache."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from statepact.errors import (
     Behind,
@@ -15,354 +17,432 @@ from statepact.errors import (
     LeaseLost,
     SessionHeld,
     SetupError,
+    StatepactError,
     StoreTimeout,
     StoreUnavailable,
 )
 from statepact.ledger import SessionKey
 from statepact.stores._base import Entity, EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
-from statepact.stores._redis_check import check
-from statepact.stores._redis_client import Clients, Line
-from statepact.stores._redis_errors import explain
-from statepact.stores._redis_keys import Keys, entity_of, field_of, member
-from statepact.stores._redis_scripts import APPEND, HOLD, READ, REWRITE
+from statepact.stores._redis_check import Mode, check
+from statepact.stores._redis_entities import EntityIndex
+from statepact.stores._redis_keys import Names, pack
+from statepact.stores._redis_link import Link
+from statepact.stores._redis_listen import Listener
+from statepact.stores._redis_scripts import APPEND, HEADERS, HOLD, REWRITE, Script
+from statepact.stores._redis_target import Target, split_options
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
 
-Mode = Literal["record", "cache"]
+LOOK_AGAIN = 1.0
+"""Most seconds between two looks of somebody who waits for a change and may expect a notice."""
 
-_AT_ONCE = 1000
-"""Most keys or fields that one command asks for."""
-_LONGEST_POLL = 0.2
-"""Most seconds between two looks of somebody who waits for a change and hears nothing."""
-_GRAVE_LASTS = 30 * 24 * 3600 * 1000
-"""Milliseconds for which a cache remembers that a session has expired."""
-_MOST_KNOWN = 100_000
-"""Index members that a process remembers to have written."""
+LOOK_OFTEN = 0.1
+"""The same for somebody who cannot expect one."""
+
+BATCH = 1000
+"""Most keys or fields of one command."""
+
+_NOBODY = (b"", b"", b"0", b"1", b"")
+_OPTIONS: Mapping[str, type] = {
+    "mode": str,
+    "prefix": str,
+    "timeout": float,
+    "connections": int,
+    "wait": int,
+    "trace": float,
+}
+
+
+@dataclass(slots=True)
+class _Here:
+    """What belongs to one event loop."""
+
+    link: Link
+    index: EntityIndex
+    listener: Listener
 
 
 class RedisStore:
-    """A log in Redis 7 or Valkey: one script for each commit, all keys of a session in one slot.
+    """A log in a Redis 7 or Valkey server, for all processes of many machines.
 
-    `mode="record"` keeps sessions until somebody erases them, and refuses a server that would evict
-    them. What survives a crash or a failover is up to the server, and `promise` says it once connected:
-    replication is asynchronous, so no setting makes it as safe as `SqliteStore` or `PostgresStore`.
-    `wait` is how many replicas must have a commit before it counts ("reduced loss", not "safe").
+    | URL | |
+    |---|---|
+    | `redis://user:password@host:6379/0`, `rediss://…` | one server, in the clear or over TLS |
+    | `redis+sentinel://host:26379,host:26379/mymaster` | the server that Sentinel calls the primary |
+    | `redis+cluster://host:6379,host:6379` | a cluster; `redis://…?cluster=1` means the same |
 
-    `mode="cache"` promises nothing: a session leaves as a whole when the longest `NewEntry.keep` of its
-    entries has passed since it was last used, and reading it then raises `Expired`.
+    `mode="record"` keeps everything until it is erased, and refuses a server that evicts keys. What survives
+    a crash depends on the server's settings; `promise` says it once the store is in use. `mode="cache"` lets
+    a session end as a whole with the longest lifetime that its entries asked for; afterwards reading it
+    raises `Expired` for another `trace` seconds.
 
-    `timeout` (seconds) bounds each operation. `prefix` begins all keys. Errors: `StoreUnavailable`,
-    `StoreTimeout`, `StoreFull`, `StoreReadOnly`, `CorruptState` for a session of which keys are missing.
+    `wait=N` is called reduced loss: each commit waits until N replicas have it, or raises `StoreTimeout`. It
+    is no consensus. `prefix` begins all keys; `timeout` is the most seconds that anything takes;
+    `connections` how many this store opens at most in one event loop, besides one that listens.
+
+    Errors: `StoreUnavailable`, `StoreReadOnly` (a replica), `StoreFull` (out of memory, nothing kept),
+    `StoreTimeout` (not known whether a commit was kept), `CorruptState` (the server has lost a session).
     """
 
     needs_loop = True
 
     def __init__(
-        self, url: str, *, mode: Mode = "record", wait: int = 0, timeout: float = 5.0, prefix: str = "statepact:"
+        self,
+        url: str,
+        *,
+        mode: Mode = "record",
+        prefix: str = "statepact",
+        timeout: float = 10.0,
+        connections: int = 8,
+        wait: int = 0,
+        trace: float = 86_400.0,
     ) -> None:
         if mode not in ("record", "cache"):
             raise SetupError(f"mode is {mode!r}", hint='choose "record" or "cache"')
-        if "{" in prefix or "}" in prefix:
-            raise SetupError("the prefix of a Redis store cannot hold { or }")
-        self._clients = Clients(url, timeout=timeout)
+        if not 0 < timeout < 1e6 or connections < 1 or wait < 0 or not 0 <= trace < 1e9:
+            raise SetupError("timeout and connections must be greater than 0, wait and trace not less")
         self.mode: Mode = mode
-        self.promise = "a cache: nothing is promised" if mode == "cache" else "what the server promises"
-        self._wait = wait
+        self.losses = 0
+        """How often a session was asked for that the server has evicted, or somebody has deleted."""
+        self._target = Target(url, timeout=timeout, connections=connections)
+        if wait and self._target.kind == "cluster":
+            raise SetupError("wait is not available in a cluster", hint="use Sentinel, or min-replicas-to-write")
+        self._names = Names(prefix)
         self._timeout = timeout
-        self._keys = Keys(prefix)
-        self._grave = _GRAVE_LASTS if mode == "cache" else 0
-        self._checked = False
+        self._connections = connections
+        self._wait = wait
+        self._trace = b"%d" % int(trace * 1000)
+        self._promise = "a cache: nothing is promised" if mode == "cache" else "what the server promises"
+        self._lock = threading.Lock()
+        # Not weak: somebody has to close the connections of every loop that used the store.
+        self._loops: dict[asyncio.AbstractEventLoop, _Here] = {}
+        self._listed: dict[SessionKey, None] = {}
+        self._ready = False
         self._closed = False
-        self._known: set[str] = set()
-        """Index members that this process has written."""
-        self._shas: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        return f"<RedisStore {self.mode} at {self._clients.place}>"
+        return f"<RedisStore: {self._target.shown}, {self.mode}>"
 
-    # -- the log ---------------------------------------------------------------------------------
+    @classmethod
+    def from_url(cls, url: str) -> RedisStore:
+        """Return the store of a URL whose options may be those of the store, too."""
+        url, options = split_options(url, _OPTIONS)
+        return cls(url, **options)
+
+    @property
+    def promise(self) -> str:
+        """What survives what, as the server's settings were when the store was first used."""
+        return self._promise
+
+    # -- writing ---------------------------------------------------------------------------------
 
     async def append(
         self, key: SessionKey, entries: Sequence[NewEntry], *, after: int, hold: Hold | None = None
     ) -> None:
-        await self._index(key, entries)
-        words = [*_hold(hold), after, _longest(entries), self._grave, self._keys.channel(key), *_entries(entries)]
-        self._settle(key, await self._write(APPEND, key, words), hold)
+        here = await self._here()
+        late: bytes | int = b""
+        if entries and key not in self._listed:
+            await self._list(here.link, key)
+        note = None
+        about = self.mode == "record" and any(entry.entities for entry in entries)
+        if about:
+            note = await here.index.note(key)
+            late = note.latest
+        keep = self._keep(entries)
+        values = [after, late, keep, self._trace, self._names.session(key).channel, *_claim(hold), *_columns(entries)]
+        try:
+            await self._commit(here, APPEND, key, values, after=after, hold=hold)
+            if about:
+                await here.index.add(key, entries)
+        except StoreTimeout:
+            raise  # it may have been kept: the note stays, and readers look for themselves
+        except BaseException as error:
+            if note is not None and isinstance(error, StatepactError):
+                await self._forgive(here.index.take_back(key, note))
+            raise
+        if note is not None:
+            await self._forgive(here.index.take_back(key, note))
 
     async def rewrite(self, key: SessionKey, change: Rewrite, entries: Sequence[NewEntry] = (), *, after: int) -> None:
-        await self._index(key, entries)
-        words: list[Any] = [*_hold(None), after, 0, self._grave, self._keys.channel(key), change.first]
-        words.append(len(change.replace))
-        for revision, (header, payload) in change.replace.items():
-            words += (revision, header, payload)
-        words.append(len(change.blocks))
-        for address, data in change.blocks.items():
-            words += (address, "0", b"") if data is None else (address, "1", data)
+        here = await self._here()
+        if entries and key not in self._listed:
+            await self._list(here.link, key)
         forgotten = None if change.forget is None else list(change.forget)
-        gone = await self._entities_of(key) if forgotten is None else forgotten
-        words.append(-1 if forgotten is None else len(forgotten))
-        words += [field_of(entity) for entity in forgotten or ()]
-        self._settle(key, await self._write(REWRITE, key, [*words, *_entries(entries)]), None)
-        await self._unindex(key, gone)
+        note = None
+        if self.mode == "record" and (forgotten != [] or any(entry.entities for entry in entries)):
+            note = await here.index.note(key)
+        before = await here.index.of_session(key) if note is not None and forgotten is None else forgotten or ()
+        values: list[Any] = [after, b"" if note is None else note.latest, self._keep(entries), self._trace]
+        values += [self._names.session(key).channel, len(change.replace)]
+        for revision, (header, payload) in change.replace.items():
+            values += [revision, header, payload]
+        values += [change.first, len(change.blocks)]
+        for address, data in change.blocks.items():
+            values += [b"b" + address, b"0" if data is None else b"1", data or b""]
+        values.append(-1 if forgotten is None else len(forgotten))
+        values += [pack(*entity) for entity in forgotten or ()]
+        await self._commit(here, REWRITE, key, [*values, *_columns(entries)], after=after)
+        if note is not None:
+            await here.index.add(key, entries)
+            await here.index.remove(key, before)
+            await self._forgive(here.index.take_back(key, note))
+
+    async def hold(self, key: SessionKey, hold: Hold) -> None:
+        here = await self._here()
+        values = [self._keep(()), self._trace, *_claim(hold)]
+        await self._commit(here, HOLD, key, values, after=0, hold=hold)
+
+    async def _commit(
+        self,
+        here: _Here,
+        script: Script,
+        key: SessionKey,
+        values: Sequence[Any],
+        *,
+        after: int,
+        hold: Hold | None = None,
+    ) -> None:
+        keys = self._names.session(key)[:2]
+        answer = await here.link.run(script, keys, values, writing=True, wait=self._wait)
+        said = bytes(answer[0])
+        if said == b"ok":
+            return
+        if said == b"behind":
+            raise Behind(f"session {key.session!r} is at revision {answer[1]}, not {after}")
+        if said == b"gone":
+            raise self._lost(key)
+        if said == b"late":
+            raise StoreUnavailable(
+                f"a commit to {self._target.shown} came so late that the server refused it; nothing was kept",
+                hint="try again; look for what stopped this process for half a minute",
+            )
+        assert hold is not None
+        if said == b"lost":
+            raise LeaseLost(key.session, holder=hold.holder, run=hold.run)
+        holder, run, left = (bytes(part) for part in answer[1:])
+        raise SessionHeld(key.session, holder=holder.decode(), run=run.decode(), seconds=int(left) / 1000)
+
+    async def _list(self, link: Link, key: SessionKey) -> None:
+        """Write the session into the listings, before it can exist; the session decides whether it does."""
+        if self.mode == "record":
+            await link.ask_all(
+                [
+                    (b"SADD", self._names.owners, key.owner.encode()),
+                    (b"SADD", self._names.owner(key.owner).sessions, key.session.encode()),
+                ]
+            )
+        self._listed[key] = None
+        if len(self._listed) > 10_000:
+            with self._lock:
+                self._listed.pop(next(iter(self._listed)), None)
+
+    def _keep(self, entries: Sequence[NewEntry]) -> bytes:
+        if self.mode == "record":
+            return b""
+        lifetimes = [entry.keep for entry in entries]
+        if None in lifetimes:
+            return b"-1"
+        return b"%d" % int(max((life or 0.0 for life in lifetimes), default=0.0) * 1000)
+
+    async def _forgive(self, work: Any) -> None:
+        """Do what only tidies up: a note that stays costs readers a look, nothing else."""
+        try:
+            await work
+        except StatepactError:
+            return
+
+    # -- reading ---------------------------------------------------------------------------------
 
     async def headers(self, key: SessionKey, *, after: int = 0) -> Sequence[StoredHeader]:
-        state, first, found = await self._run(READ, key, [after], writing=False)
-        if state == b"gone":
-            raise Expired(f"session {key.session!r} has left the cache", hint="its lifetime is over; begin a new one")
-        if state == b"half":
-            raise self._half(key)
-        return [StoredHeader(int(first) + number, header) for number, header in enumerate(found)]
+        here = await self._here()
+        found: list[StoredHeader] = []
+        rewritten: int | None = None
+        seen = after
+        while True:
+            newest, first, times, gone, *some = await self._headers(here, key, seen)
+            if bytes(gone):
+                raise self._ended(key, bytes(gone))
+            if rewritten is not None and times != rewritten:
+                # Somebody erased something between two portions: what we have may be of both sides.
+                found, seen, rewritten = [], after, None
+                continue
+            rewritten = times
+            start = max(seen + 1, first)
+            found += [StoredHeader(start + number, bytes(header or b"")) for number, header in enumerate(some)]
+            seen = start + len(some) - 1
+            if seen >= newest or not some:
+                return found
+
+    async def _headers(self, here: _Here, key: SessionKey, after: int) -> Any:
+        return await here.link.run(HEADERS, self._names.session(key)[:2], [after, BATCH], writing=False)
 
     async def payloads(self, key: SessionKey, revisions: Iterable[int]) -> Mapping[int, bytes]:
-        wanted = [revision for revision in dict.fromkeys(revisions) if revision > 0]
-        return await self._fields(self._keys.of(key).payloads, wanted)
+        wanted = list(revisions)
+        return await self._fields(key, wanted, [b"p%d" % revision for revision in wanted])
 
     async def blocks(self, key: SessionKey, addresses: Iterable[bytes]) -> Mapping[bytes, bytes]:
-        return await self._fields(self._keys.of(key).blocks, list(dict.fromkeys(addresses)))
+        wanted = list(addresses)
+        return await self._fields(key, wanted, [b"b" + address for address in wanted])
+
+    async def _fields(self, key: SessionKey, wanted: Sequence[Any], names: Sequence[bytes]) -> dict[Any, bytes]:
+        here = await self._here()
+        state = self._names.session(key).state
+        found: dict[Any, bytes] = {}
+        for start in range(0, len(names), BATCH):
+            values = await here.link.ask(b"HMGET", state, *names[start : start + BATCH])
+            pairs = zip(wanted[start : start + BATCH], values, strict=True)
+            found.update((name, bytes(value)) for name, value in pairs if value is not None)
+        if names and not found:
+            gone = bytes((await self._headers(here, key, 2**50))[3])
+            if gone:
+                raise self._ended(key, gone)
+        return found
 
     async def drop(self, key: SessionKey) -> None:
-        """Let go of everything of a session, for one who uses this store as a cache.
+        """Let go of everything of a session, as if it had never been there; for a cache only.
 
         Raises `SetupError` for a record, which lets go of nothing.
         """
         if self.mode == "record":
             raise SetupError("a record cannot drop a session", hint="open it with mode='cache', or erase the session")
-        await self._ask("UNLINK", *self._keys.of(key))
+        await (await self._here()).link.ask(b"UNLINK", *self._names.session(key)[:2])
 
-    # -- who runs, and what is new ---------------------------------------------------------------
+    def _ended(self, key: SessionKey, gone: bytes) -> StatepactError:
+        if gone == b"expired":
+            return Expired(f"session {key.session!r} has left the cache: its lifetime is over", hint="read the record")
+        return self._lost(key)
 
-    async def hold(self, key: SessionKey, hold: Hold) -> None:
-        words = [*_hold(hold), 0, 0, self._grave, self._keys.channel(key)]
-        self._settle(key, await self._write(HOLD, key, words), hold)
-
-    async def changed(self, key: SessionKey, *, after: int, within: float) -> int:
-        give_up = time.monotonic() + within
-        revision = await self._revision(key)
-        if revision > after or within <= 0:
-            return revision
-        notices = self._clients.here().notices
-        channel = self._keys.channel(key)
-        event = await notices.listen(channel)
-        wait = 0.02
-        try:
-            while True:
-                event.clear()
-                revision = await self._revision(key)
-                left = give_up - time.monotonic()
-                if revision > after or left <= 0:
-                    return revision
-                try:
-                    async with asyncio.timeout(min(wait, left)):
-                        await event.wait()
-                except TimeoutError:
-                    wait = min(wait * 2, _LONGEST_POLL)
-        finally:
-            await notices.leave(channel, event)
-
-    async def _revision(self, key: SessionKey) -> int:
-        found = await self._ask("HGET", self._keys.of(key).meta, "last")
-        return int(found or 0)
+    def _lost(self, key: SessionKey) -> CorruptState:
+        self.losses += 1
+        return CorruptState(
+            f"{self._target.shown} has lost session {key.session!r}: it was evicted, or deleted by somebody else",
+            hint="set maxmemory-policy noeviction, and restore the session from a backup"
+            if self.mode == "record"
+            else "read the record; give the server more memory",
+        )
 
     # -- finding ---------------------------------------------------------------------------------
 
     async def owners(self) -> Sequence[str]:
-        names = sorted(name.decode() for name in await self._ask("SMEMBERS", self._keys.owners))
-        return [name for name in names if await self.sessions(name)]
+        link = (await self._here()).link
+        names = await self._members(link, self._names.owners)
+        return sorted([name for name in names if await self._existing(link, name, one=True)])
 
     async def sessions(self, owner: str) -> Sequence[SessionInfo]:
-        # The index is written before the first commit, so it names too many rather than too few.
-        names = sorted(name.decode() for name in await self._ask("SMEMBERS", self._keys.sessions(owner)))
+        found = await self._existing((await self._here()).link, owner)
+        return sorted(found, key=lambda info: info.session)
+
+    async def _existing(self, link: Link, owner: str, *, one: bool = False) -> list[SessionInfo]:
+        """Ask the listed sessions of an owner whether they exist."""
+        names = await self._members(link, self._names.owner(owner).sessions)
         found: list[SessionInfo] = []
-        for some in _portions(names):
-            metas = [self._keys.of(SessionKey(owner, name)).meta for name in some]
-            lasts = await self._each(("HGET", meta, "last") for meta in metas)
-            found += [
-                SessionInfo(session=name, revision=int(last)) for name, last in zip(some, lasts, strict=True) if last
-            ]
+        for start in range(0, len(names), BATCH):
+            some = names[start : start + BATCH]
+            states = [self._names.session(SessionKey(owner, name)).state for name in some]
+            revisions = await link.ask_all([(b"HGET", state, b"n") for state in states])
+            pairs = zip(some, revisions, strict=True)
+            found += [SessionInfo(session=name, revision=int(n)) for name, n in pairs if n is not None]
+            if one and found:
+                break
         return found
+
+    async def _members(self, link: Link, place: bytes) -> list[str]:
+        cursor = 0
+        names: set[str] = set()
+        while True:
+            cursor, some = await link.ask(b"SSCAN", place, cursor, b"COUNT", BATCH)
+            names.update(bytes(name).decode() for name in some)
+            cursor = int(cursor)
+            if not cursor:
+                return sorted(names)
 
     async def entities(
         self, owner: str, *, kind: str | None = None, value: str | None = None, most: int = 100
     ) -> Sequence[EntityUse]:
-        index = self._keys.entities(owner, kind, value if kind is not None else None)
-        candidates = [entity_of(text.decode()) for text in await self._ask("ZRANGE", index, 0, -1)]
-        candidates = [(entity, session) for entity, session in candidates if value in (None, entity.value)]
-        uses: list[EntityUse] = []
-        for some in _portions(candidates):
-            places = [(self._keys.of(SessionKey(owner, session)).entities, field_of(one)) for one, session in some]
-            times = await self._each(("HGET", place, name) for place, name in places)
-            uses += [
-                EntityUse(kind=entity.kind, value=entity.value, session=session, at=int(at))
-                for (entity, session), at in zip(some, times, strict=True)
-                if at is not None
-            ]
-        uses.sort(key=lambda use: (-use.at, use.session, use.kind, use.value))
-        return uses[:most]
+        return await (await self._here()).index.find(owner, kind, value, most)
 
-    async def _entities_of(self, key: SessionKey) -> list[Entity]:
-        fields = await self._ask("HKEYS", self._keys.of(key).entities)
-        return [entity_of(f"{field.decode()}/-")[0] for field in fields]
+    # -- waiting ---------------------------------------------------------------------------------
 
-    async def _index(self, key: SessionKey, entries: Sequence[NewEntry]) -> None:
-        """Name the session and what it is about in the owner's indexes, before the commit that makes it so.
-
-        They live in other slots, so no script can write both. This way a crash in between leaves a name
-        too many, which every reader looks up, and never one too few.
-        """
-        if not entries:
-            return
-        new: dict[str, list[tuple[Any, ...]]] = {}
-        mark = f"{key.owner}\x00{key.session}"
-        if mark not in self._known:
-            new[mark] = [
-                ("SADD", self._keys.owners, key.owner),
-                ("SADD", self._keys.sessions(key.owner), key.session),
-            ]
-        for entry in entries:
-            for entity in entry.entities:
-                name = member(entity, key.session)
-                if f"{mark}\x00{name}" not in self._known:
-                    new[f"{mark}\x00{name}"] = [
-                        ("ZADD", index, entry.at, name)
-                        for index in (
-                            self._keys.entities(key.owner),
-                            self._keys.entities(key.owner, entity.kind),
-                            self._keys.entities(key.owner, entity.kind, entity.value),
-                        )
-                    ]
-        if new:
-            await self._each(command for commands in new.values() for command in commands)
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
-            self._known.update(new)
-
-    async def _unindex(self, key: SessionKey, entities: Iterable[Entity]) -> None:
-        mark = f"{key.owner}\x00{key.session}"
-        commands: list[tuple[Any, ...]] = []
-        for entity in entities:
-            name = member(entity, key.session)
-            self._known.discard(f"{mark}\x00{name}")
-            commands += [
-                ("ZREM", self._keys.entities(key.owner), name),
-                ("ZREM", self._keys.entities(key.owner, entity.kind), name),
-                ("ZREM", self._keys.entities(key.owner, entity.kind, entity.value), name),
-            ]
-        if commands:
-            await self._each(commands)
-
-    # -- talking to the server -------------------------------------------------------------------
-
-    async def _write(self, script: str, key: SessionKey, words: Sequence[Any]) -> list[Any]:
-        answer: list[Any] = await self._run(script, key, words, writing=True)
-        if self._wait and answer[0] == b"done":
-            reached = int(await self._ask("WAIT", self._wait, int(self._timeout * 500), writing=True))
-            if reached < self._wait:
-                raise StoreTimeout(
-                    f"{reached} of {self._wait} replicas have the commit; whether it survives is not known",
-                    hint="bring the replicas back, or lower wait=",
-                )
-        return answer
-
-    async def _run(self, script: str, key: SessionKey, words: Sequence[Any], *, writing: bool) -> Any:
-        from redis.exceptions import NoScriptError
-
-        keys = self._keys.of(key)
-        line = await self._line()
+    async def changed(self, key: SessionKey, *, after: int, within: float) -> int:
+        give_up = time.monotonic() + within
+        here = await self._here()
+        channel = self._names.session(key).channel
+        revision = await self._revision(here, key)
+        if revision > after or within <= 0:
+            return revision
+        woken = asyncio.Event()
         try:
-            async with asyncio.timeout(self._timeout * 2), line as client:
-                sha = self._shas.get(script)
-                if sha is not None:
-                    try:
-                        return await client.evalsha(sha, len(keys), *keys, *words)
-                    except NoScriptError:
-                        pass  # the server was started anew, and has forgotten it
-                self._shas[script] = _sha(script)
-                return await client.eval(script, len(keys), *keys, *words)
-        except Exception as error:
-            raise self._explained(error, writing=writing) from _cause(error)
+            while True:
+                woken.clear()
+                most = LOOK_AGAIN if await here.listener.expect(channel, woken) else LOOK_OFTEN
+                failed: StatepactError | None = None
+                try:
+                    revision = await self._revision(here, key)
+                except (StoreUnavailable, StoreTimeout) as error:
+                    # The server may come back before the time is up.
+                    if self._closed:
+                        raise
+                    failed, most = error, LOOK_OFTEN
+                left = give_up - time.monotonic()
+                if revision > after:
+                    return revision
+                if left <= 0:
+                    if failed is not None:
+                        raise failed
+                    return revision
+                if self._closed:
+                    raise _closed(self._target.shown)
+                if not woken.is_set():
+                    await _wait(woken, min(most, left))
+        finally:
+            here.listener.forget(channel, woken)
 
-    async def _ask(self, *command: Any, writing: bool = False) -> Any:
-        line = await self._line()
-        try:
-            async with asyncio.timeout(self._timeout * 2), line as client:
-                return await client.execute_command(*command)
-        except Exception as error:
-            raise self._explained(error, writing=writing) from _cause(error)
+    async def _revision(self, here: _Here, key: SessionKey) -> int:
+        return int(await here.link.ask(b"HGET", self._names.session(key).state, b"n") or 0)
 
-    async def _each(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Return the answers to commands that may concern different slots."""
-        line = await self._line()
-        try:
-            async with asyncio.timeout(self._timeout * 2), line as client:
-                pipeline = client.pipeline(transaction=False)
-                for command in commands:
-                    pipeline.execute_command(*command)
-                return list(await pipeline.execute())
-        except Exception as error:
-            raise self._explained(error, writing=False) from _cause(error)
+    # -- connections -----------------------------------------------------------------------------
 
-    async def _fields(self, name: str, fields: Sequence[T]) -> dict[T, bytes]:
-        self._check_open()
-        found: dict[T, bytes] = {}
-        for some in _portions(fields):
-            values = await self._ask("HMGET", name, *some)
-            found.update({one: value for one, value in zip(some, values, strict=True) if value is not None})
-        return found
-
-    async def _line(self) -> Line:
-        """Return the line of this event loop to a server that has been checked."""
-        self._check_open()
-        line = self._clients.here()
-        if not self._checked:
-            try:
-                async with asyncio.timeout(self._timeout * 2), line as client:
-                    self.promise = await check(client, self._clients.place, is_record=self.mode == "record")
-            except (StoreUnavailable, UserWarning):
-                raise
-            except Exception as error:
-                raise self._explained(error, writing=False) from _cause(error)
-            self._checked = True
-        return line
-
-    def _explained(self, error: Exception, *, writing: bool) -> Exception:
-        if type(error) is TimeoutError:  # ours, and not that of the driver
-            return StoreTimeout(
-                f"{self._clients.place} did not answer in time"
-                + ("; whether the commit was kept is not known" if writing else "")
-            )
-        return explain(error, self._clients.place, writing=writing)
-
-    def _settle(self, key: SessionKey, answer: Sequence[Any], hold: Hold | None) -> None:
-        """Raise what a script has answered, unless it has done its work."""
-        state = answer[0]
-        if state == b"behind":
-            raise Behind(f"session {key.session!r} is at revision {int(answer[1])}, not the one that was given")
-        if state == b"held":
-            raise SessionHeld(
-                key.session, holder=answer[1].decode(), run=answer[2].decode(), seconds=float(answer[3]) / 1000
-            )
-        if state == b"lost" and hold is not None:
-            raise LeaseLost(key.session, holder=hold.holder, run=hold.run)
-        if state == b"half":
-            raise self._half(key)
-
-    def _half(self, key: SessionKey) -> CorruptState | Expired:
-        if self.mode == "cache":
-            return Expired(f"parts of session {key.session!r} have left the cache", hint="read it from the record")
-        return CorruptState(
-            f"keys of session {key.session!r} are missing: something has deleted or evicted them",
-            hint="check maxmemory-policy and who else uses this server; restore the session from a backup",
-        )
-
-    # -- the end ---------------------------------------------------------------------------------
-
-    def _check_open(self) -> None:
+    async def _here(self) -> _Here:
         if self._closed:
-            raise StoreUnavailable("the store is closed", hint="keep it open until every run has ended")
+            raise _closed(self._target.shown)
+        loop = asyncio.get_running_loop()
+        here = self._loops.get(loop)
+        if here is None:
+            with self._lock:
+                for other, left in list(self._loops.items()):
+                    if other.is_closed():
+                        del self._loops[other]
+                        left.link.abandon()
+                        left.listener.abandon()
+                link = Link(self._target, timeout=self._timeout, connections=self._connections)
+                here = _Here(link, EntityIndex(link, self._names), Listener(lambda: self._listening(link)))
+                self._loops[loop] = here
+        if not self._ready:
+            self._promise = await check(here.link, mode=self.mode, wait=self._wait, where=self._target.shown)
+            self._ready = True
+        return here
+
+    async def _listening(self, link: Link) -> Redis:
+        if link.cluster is None:
+            return self._target.client()
+        node = link.cluster.get_random_node()
+        return self._target.node(str(node.host), int(node.port))
 
     async def aclose(self) -> None:
         self._closed = True
-        await self._clients.aclose()
+        with self._lock:
+            every = list(self._loops.items())
+            self._loops.clear()
+        ours = asyncio.get_running_loop()
+        for loop, here in every:
+            if loop.is_closed():
+                here.link.abandon()
+                here.listener.abandon()
+            elif loop is ours:
+                await _close(here)
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_close(here), loop))
 
     async def __aenter__(self) -> Self:
         return self
@@ -373,46 +453,40 @@ class RedisStore:
         await self.aclose()
 
 
-def _hold(hold: Hold | None) -> tuple[Any, ...]:
+async def _close(here: _Here) -> None:
+    await here.listener.aclose()
+    await here.link.aclose()
+
+
+def _closed(where: str) -> StoreUnavailable:
+    return StoreUnavailable(f"the store on {where} is closed", hint="keep it open until every run has ended")
+
+
+def _claim(hold: Hold | None) -> Sequence[Any]:
+    """Return a hold as the scripts take it."""
     if hold is None:
-        return "", "", 0, "0", ""
-    # At least one millisecond, or a very short hold would give up instead.
-    lasts = max(int(hold.seconds * 1000), 1) if hold.seconds > 0 else 0
-    return hold.holder, hold.run, lasts, "1" if hold.claim else "0", hold.succeeds
+        return _NOBODY
+    span = max(0, round(hold.seconds * 1000)) if hold.seconds <= 0 else max(1, round(hold.seconds * 1000))
+    return (hold.run.encode(), hold.holder.encode(), span, b"1" if hold.claim else b"0", hold.succeeds.encode())
 
 
-def _entries(entries: Sequence[NewEntry]) -> list[Any]:
-    words: list[Any] = [len(entries)]
+def _columns(entries: Sequence[NewEntry]) -> list[Any]:
+    """Return entries as the scripts take them."""
+    blocks = [block for entry in entries for block in entry.blocks]
+    entities: list[tuple[Entity, int]] = [(entity, entry.at) for entry in entries for entity in entry.entities]
+    values: list[Any] = [len(entries), len(blocks), len(entities)]
     for entry in entries:
-        words += (entry.header, entry.payload, len(entry.blocks))
-        for address, data in entry.blocks:
-            words += (address, data)
-        words.append(len(entry.entities))
-        for entity in entry.entities:
-            words += (field_of(entity), entry.at)
-    return words
+        values += (entry.header, entry.payload)
+    for address, data in blocks:
+        values += (b"b" + address, data)
+    for entity, at in entities:
+        values += (pack(*entity), at)
+    return values
 
 
-def _longest(entries: Sequence[NewEntry]) -> int:
-    """Return for how many milliseconds a cache keeps what has these entries; -1 is "until deleted"."""
-    if any(entry.keep is None for entry in entries):
-        return -1
-    return max((int((entry.keep or 0) * 1000) for entry in entries), default=0)
-
-
-def _sha(script: str) -> str:
-    import hashlib
-
-    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
-
-
-def _cause(error: BaseException) -> BaseException | None:
-    """Return the driver's error to be shown as the cause, without what it may repeat of a password."""
-    from redis.exceptions import AuthenticationError
-
-    return None if isinstance(error, AuthenticationError) else error
-
-
-def _portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), _AT_ONCE):
-        yield values[start : start + _AT_ONCE]
+async def _wait(woken: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await woken.wait()
+    except TimeoutError:
+        return

@@ -1,84 +1,91 @@
-"""Names of keys. All keys of a session share one hash tag, so that one script may touch them in a Cluster.
+"""Names of keys in Redis: nothing that a user calls something can leave its place in one.
 
-Names of owners and sessions are percent-encoded, so that none of them is a pattern, closes the tag or
-becomes another one: what stands between `{`, `/` and `}` holds none of these.
+All keys of a session stand under one hash tag, `{owner/session}`, so one script may touch them in a
+cluster. Both names are percent-encoded, which leaves no brace, colon, slash or wildcard, and gives
+different names to different sessions; the slash between them is in neither.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
+from statepact.errors import SetupError
 from statepact.ledger import SessionKey
-from statepact.stores._base import Entity
 
 
 class SessionKeys(NamedTuple):
-    """The keys of one session."""
+    """The keys of one session, all in one slot."""
 
-    meta: str
-    """Hash: `first` and `last` revision, who holds the session, how long it is kept."""
-    headers: str
-    """List of headers, oldest first."""
-    payloads: str
-    """Hash of payloads by revision."""
-    blocks: str
-    """Hash of large values by address."""
-    entities: str
-    """Hash: when each entity was spoken of last."""
-    grave: str
-    """In a cache: outlives the others, so that what has expired is not taken for what never was."""
+    state: bytes
+    """A hash with everything: entries, large values, entities, who holds it. One key ends as a whole."""
+    trace: bytes
+    """Says that the session was there, and until when. Outlives `state`."""
+    channel: bytes
+    """Where a commit is announced."""
 
 
-class Keys:
-    """Makes the names of all keys, under one prefix."""
+class OwnerKeys(NamedTuple):
+    """The keys of one owner, all in one slot, but not in that of its sessions."""
+
+    sessions: bytes
+    """A set of names. May name sessions that have never come to be; the session decides."""
+    pending: bytes
+    """Sessions whose entities may not be in the index yet, by when that was said."""
+    about: bytes
+    """What the sessions are about, by the latest use: an index, the session decides."""
+
+
+class Names:
+    """Makes the names of keys that begin with `prefix`."""
 
     def __init__(self, prefix: str) -> None:
+        if not prefix or not prefix.isascii() or not prefix.replace("-", "").replace("_", "").isalnum():
+            raise SetupError("the prefix of the keys may hold letters, digits, '-' and '_' only")
+        self.owners = f"{prefix}:owners".encode()
         self._prefix = prefix
+        self.session = lru_cache(4096)(self._session)
+        self.owner = lru_cache(1024)(self._owner)
 
-    def of(self, key: SessionKey) -> SessionKeys:
-        """Return the keys of a session."""
-        tag = f"{self._prefix}{{{_safe(key.owner)}/{_safe(key.session)}}}"
-        return SessionKeys(f"{tag}m", f"{tag}h", f"{tag}p", f"{tag}b", f"{tag}e", f"{tag}g")
+    def _session(self, key: SessionKey) -> SessionKeys:
+        base = f"{self._prefix}:{{{_plain(key.owner)}/{_plain(key.session)}}}:"
+        return SessionKeys(*(f"{base}{end}".encode() for end in ("state", "trace", "news")))
 
-    def channel(self, key: SessionKey) -> str:
-        """Return the channel on which news of a session is told."""
-        return f"{self._prefix}{{{_safe(key.owner)}/{_safe(key.session)}}}n"
+    def _owner(self, owner: str) -> OwnerKeys:
+        base = f"{self._prefix}:{{{_plain(owner)}}}:"
+        return OwnerKeys(*(f"{base}{end}".encode() for end in ("sessions", "pending", "about")))
 
-    @property
-    def owners(self) -> str:
-        """Set of owners that have, or had, sessions."""
-        return f"{self._prefix}owners"
-
-    def sessions(self, owner: str) -> str:
-        """Set of sessions that an owner has, or was about to have."""
-        return f"{self._prefix}{{{_safe(owner)}}}s"
-
-    def entities(self, owner: str, kind: str | None = None, value: str | None = None) -> str:
-        """Sorted set of what an owner's sessions may be about, by time: all, of a kind, or one thing."""
-        parts = [f"{self._prefix}{{{_safe(owner)}}}e"]
-        if kind is not None:
-            parts.append(_safe(kind))
-            if value is not None:
-                parts.append(_safe(value))
-        return "/".join(parts)
+    def about(self, owner: str, kind: str | None, value: str | None) -> bytes:
+        """Return the key of the part of an owner's index that answers a question."""
+        base = self.owner(owner).about
+        if kind is None and value is None:
+            return base
+        if kind is None:
+            return base + f":value/{_plain(value or '')}".encode()
+        if value is None:
+            return base + f":kind/{_plain(kind)}".encode()
+        return base + f":both/{_plain(kind)}/{_plain(value)}".encode()
 
 
-def member(entity: Entity, session: str) -> str:
-    """Return how an entity of a session stands in an index."""
-    return "/".join(map(_safe, (entity.kind, entity.value, session)))
+def _plain(name: str) -> str:
+    try:
+        return quote(name, safe="")
+    except UnicodeEncodeError as error:
+        raise SetupError("a name holds half of a surrogate pair, which is not text") from error
 
 
-def entity_of(text: str) -> tuple[Entity, str]:
-    """Return the entity and the session of a member of an index."""
-    kind, value, session = text.split("/")
-    return Entity(unquote(kind), unquote(value)), unquote(session)
+def pack(*parts: str) -> bytes:
+    """Put texts together so that they can be told apart again, whatever they hold."""
+    encoded = [part.encode() for part in parts]
+    return b"".join(b"%d:%b" % (len(part), part) for part in encoded)
 
 
-def field_of(entity: Entity) -> str:
-    """Return how an entity stands in its session's own hash."""
-    return f"{_safe(entity.kind)}/{_safe(entity.value)}"
-
-
-def _safe(name: str) -> str:
-    return quote(name, safe="")
+def unpack(packed: bytes) -> tuple[str, ...]:
+    """Return the texts that `pack` put together."""
+    parts = []
+    while packed:
+        size, _, rest = packed.partition(b":")
+        parts.append(rest[: int(size)].decode())
+        packed = rest[int(size) :]
+    return tuple(parts)

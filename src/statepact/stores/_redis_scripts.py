@@ -1,197 +1,308 @@
-"""What runs inside the server: one script for each write, so that it happens whole or not at all.
+"""What runs inside the server: a commit is one script, all or nothing.
 
-The shebang without `allow-oom` makes the server refuse a script before its first command when there
-is no room, and every key is declared, so the scripts work in a Cluster. They look at no bytes: headers,
-payloads and blocks go in and come out as they are. The clock is the server's.
+A session is one hash. Fields, beside the few of `_STATE`:
+
+    h1 h2 …   headers, by revision          b<address>   large values
+    p1 p2 …   payloads                      e<entity>    "<number> <when>"
+    E1 E2 …   entities, by number
+
+The scripts move bytes and compare numbers. All keys are declared, TIME is the server's, and everything
+that may refuse comes before the first write, so a refusal of the server itself (no memory, read-only
+replica, broken disk), which it gives at the first write, leaves nothing behind.
 """
 
 from __future__ import annotations
 
-# Arguments of every write: the hold (holder, run, milliseconds, whether it may claim, whom it
-# succeeds), then what the write itself needs. An empty holder asks nobody.
-_BEGIN = """#!lua
-local meta, headers, payloads, blocks, entities, grave = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local holder, run, lasts, claims, succeeds = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1', ARGV[5]
-local found = redis.call(
-  'HMGET', meta, 'first', 'last', 'holder', 'run', 'until', 'lasts', 'keep', 'blocks', 'entities')
-local first, last = tonumber(found[1] or '1'), tonumber(found[2] or '0')
+import hashlib
+from typing import NamedTuple
 
--- A session of which somebody has deleted, or the server has evicted, a key.
-local function half()
-  return redis.call('LLEN', headers) ~= last - first + 1
-    or redis.call('HLEN', payloads) ~= last - first + 1
-    or redis.call('HLEN', blocks) ~= tonumber(found[8] or '0')
-    or redis.call('HLEN', entities) ~= tonumber(found[9] or '0')
+
+class Script(NamedTuple):
+    """A script and the name under which the server knows it."""
+
+    text: bytes
+    sha: bytes
+
+
+def _script(*parts: str) -> Script:
+    text = "\n".join(parts).encode()
+    return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+
+
+# n newest revision · f oldest · w how often it was rewritten · m entities so far
+# run, holder, until, span: who holds it, until when and for how long at a time (ms)
+# keep: longest lifetime asked for so far (ms), -1 for "until deleted"
+_STATE = """
+local key, trace = KEYS[1], KEYS[2]
+local at = 1
+local function arg() at = at + 1; return ARGV[at - 1] end
+local function now()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
+local function text(x) return string.format('%.0f', x) end
+local s = redis.call('HMGET', key, 'n', 'f', 'w', 'm', 'holder', 'run', 'until', 'span', 'keep')
+local n, first = tonumber(s[1] or '0'), tonumber(s[2] or '1')
+"""
 
-local function count_again()
-  redis.call('HSET', meta, 'blocks', redis.call('HLEN', blocks), 'entities', redis.call('HLEN', entities))
-end
-
-local function refusal()
-  if holder == '' or found[3] == holder then return nil end
-  if not claims then return {'lost'} end
-  if found[3] and found[3] ~= succeeds then
-    local left = tonumber(found[5]) - now
-    -- The clock was set back: the claim gets its full time from now on, and no more.
-    if left > tonumber(found[6]) then
-      redis.call('HSET', meta, 'until', now + tonumber(found[6]))
-      left = tonumber(found[6])
-    end
-    if left > 0 then return {'held', found[3], found[4], tostring(left)} end
+# Returns a refusal, or the fields that `take` is to set.
+_HOLD = """
+local function refused(run, holder, span, claim, succeeds)
+  if s[5] == holder then return nil end
+  if claim == '0' then return {'lost'} end
+  if not s[5] or s[5] == succeeds then return nil end
+  local left = tonumber(s[7]) - now()
+  if left > tonumber(s[8]) then
+    -- The clock was set back. The claim gets its full time from now on, and no more.
+    left = tonumber(s[8])
+    redis.call('HSET', key, 'until', text(now() + left))
   end
+  if left > 0 then return {'held', s[5], s[6], text(left)} end
   return nil
 end
-
-local function take()
-  if holder == '' then return end
-  if lasts <= 0 then
-    redis.call('HDEL', meta, 'holder', 'run', 'until', 'lasts')
-  elseif found[3] ~= holder or tonumber(found[5]) - now < lasts / 2 then
-    redis.call('HSET', meta, 'holder', holder, 'run', run, 'until', now + lasts, 'lasts', lasts)
+local function take(fields, run, holder, span)
+  if tonumber(span) <= 0 then
+    if s[5] then redis.call('HDEL', key, 'holder', 'run', 'until', 'span') end
+    return
+  end
+  for _, x in ipairs({'holder', holder, 'run', run, 'until', text(now() + tonumber(span)), 'span', span}) do
+    fields[#fields + 1] = x
   end
 end
 """
 
-# In a cache all keys of a session end at the same moment; `keep` is the longest that was asked for.
-_KEEP = """
-local function keep(asked, grave_lasts)
-  if grave_lasts == 0 then return end
-  local longest = tonumber(found[7] or '0')
-  if asked < 0 or longest < 0 then longest = -1 elseif asked > longest then longest = asked end
-  redis.call('HSET', meta, 'keep', longest)
-  for _, key in ipairs({meta, headers, payloads, blocks, entities}) do
-    if longest < 0 then redis.call('PERSIST', key) else redis.call('PEXPIREAT', key, now + longest) end
+# `keep` is '' in a record: nothing in it ends by itself. In a cache everything has one end.
+_LIFE = """
+local function live(keep, span, memory)
+  if keep == '' then
+    if not s[1] then redis.call('SET', trace, 'kept') end
+    return
   end
-  if longest < 0 then redis.call('SET', grave, '1')
-  else redis.call('SET', grave, '1', 'PX', longest + grave_lasts) end
+  local longest = tonumber(s[9] or '0')
+  keep = tonumber(keep)
+  if keep < 0 or longest < 0 then longest = -1 elseif keep > longest then longest = keep end
+  if text(longest) ~= s[9] then redis.call('HSET', key, 'keep', text(longest)) end
+  if longest < 0 then
+    redis.call('PERSIST', key)
+    redis.call('SET', trace, 'kept')
+    return
+  end
+  local ends = text(now() + math.max(longest, tonumber(span), 1))
+  redis.call('SET', trace, ends, 'PXAT', text(tonumber(ends) + tonumber(memory)))
+  redis.call('PEXPIREAT', key, ends)
 end
 """
 
 _EXTEND = """
-local function extend(at)
-  local count = tonumber(ARGV[at])
-  at = at + 1
-  local more = false
-  for number = 1, count do
-    last = last + 1
-    redis.call('RPUSH', headers, ARGV[at])
-    redis.call('HSET', payloads, last, ARGV[at + 1])
-    local amount = tonumber(ARGV[at + 2])
-    at = at + 3
-    more = more or amount > 0 or ARGV[at + 2 * amount] ~= '0'
-    for _ = 1, amount do
-      redis.call('HSETNX', blocks, ARGV[at], ARGV[at + 1])
-      at = at + 2
+local function set(fields)
+  for i = 1, #fields, 1000 do
+    redis.call('HSET', key, unpack(fields, i, math.min(i + 999, #fields)))
+  end
+end
+local function extend(fields)
+  local entries, blocks, entities = tonumber(arg()), tonumber(arg()), tonumber(arg())
+  for i = 1, entries do
+    n = n + 1
+    fields[#fields + 1] = 'h' .. n
+    fields[#fields + 1] = arg()
+    fields[#fields + 1] = 'p' .. n
+    fields[#fields + 1] = arg()
+  end
+  if entries > 0 then
+    fields[#fields + 1] = 'n'
+    fields[#fields + 1] = n
+  end
+  if #fields > 0 then set(fields) end
+  for i = 1, blocks do redis.call('HSETNX', key, arg(), arg()) end
+  local m = tonumber(redis.call('HGET', key, 'm') or '0')
+  for i = 1, entities do
+    local name, when = arg(), arg()
+    local known = redis.call('HGET', key, 'e' .. name)
+    local number, last = string.match(known or '', '^(%d+) (%-?%d+)$')
+    if not number then
+      m = m + 1
+      redis.call('HSET', key, 'E' .. m, name, 'e' .. name, m .. ' ' .. when, 'm', m)
+    elseif tonumber(when) > tonumber(last) then
+      redis.call('HSET', key, 'e' .. name, number .. ' ' .. when)
     end
-    amount = tonumber(ARGV[at])
-    at = at + 1
-    for _ = 1, amount do
-      local before = redis.call('HGET', entities, ARGV[at])
-      if not before or tonumber(before) < tonumber(ARGV[at + 1]) then
-        redis.call('HSET', entities, ARGV[at], ARGV[at + 1])
-      end
-      at = at + 2
-    end
   end
-  if count > 0 then
-    redis.call('HSET', meta, 'first', first, 'last', last)
-  end
-  if more then count_again() end
 end
 """
 
-APPEND = (
-    _BEGIN
-    + _KEEP
-    + _EXTEND
-    + """
-local refused = refusal()
-if refused then return refused end
-if half() then return {'half'} end
-if last ~= tonumber(ARGV[6]) then return {'behind', tostring(last)} end
-take()
-extend(10)
-keep(tonumber(ARGV[7]), tonumber(ARGV[8]))
-if ARGV[10] ~= '0' then redis.call('PUBLISH', ARGV[9], tostring(last)) end
-return {'done'}
+# A session that was there and has not ended by itself must not begin again as an empty one.
+_GONE = """
+local function gone()
+  if s[1] then return nil end
+  local ends = redis.call('GET', trace)
+  if not ends then return nil end
+  if ends == 'kept' then return 'evicted' end
+  if now() < tonumber(ends) then return 'evicted' end
+  return 'expired'
+end
+"""
+
+APPEND = _script(
+    _STATE,
+    _HOLD,
+    _LIFE,
+    _EXTEND,
+    _GONE,
+    """
+local after, late, keep, memory, channel = tonumber(arg()), arg(), arg(), arg(), arg()
+local run, holder, span, claim, succeeds = arg(), arg(), arg(), arg(), arg()
+if not s[1] and keep == '' and gone() then return {'gone', 'evicted'} end
+if late ~= '' and now() > tonumber(late) then return {'late'} end
+if holder ~= '' then
+  local no = refused(run, holder, span, claim, succeeds)
+  if no then return no end
+end
+if n ~= after then return {'behind', n} end
+local fields = {}
+if holder ~= '' then take(fields, run, holder, span) end
+local before = n
+extend(fields)
+if n > before then
+  live(keep, span, memory)
+  redis.pcall('PUBLISH', channel, n)
+elseif holder ~= '' and keep ~= '' then
+  if s[1] then live('0', span, memory) else redis.call('PEXPIRE', key, math.max(tonumber(span), 1)) end
+end
+return {'ok', n}
+""",
+)
+"""KEYS state, trace. ARGV: after, latest time or '', lifetime or '', life of the trace, channel, hold,
+numbers of entries, blocks and entities, and all of these."""
+
+HOLD = _script(
+    _STATE,
+    _HOLD,
+    _LIFE,
+    """
+local keep, memory = arg(), arg()
+local run, holder, span, claim, succeeds = arg(), arg(), arg(), arg(), arg()
+if tonumber(span) <= 0 and s[5] ~= holder then return {'ok', n} end
+local no = refused(run, holder, span, claim, succeeds)
+if no then return no end
+local fields = {}
+take(fields, run, holder, span)
+if #fields > 0 then redis.call('HSET', key, unpack(fields)) end
+if keep ~= '' then
+  if s[1] then live('0', span, memory) else redis.call('PEXPIRE', key, math.max(tonumber(span), 1)) end
+end
+return {'ok', n}
+""",
+)
+
+REWRITE = _script(
+    _STATE,
+    _LIFE,
+    _EXTEND,
+    _GONE,
+    """
+local after, late, keep, memory, channel = tonumber(arg()), arg(), arg(), arg(), arg()
+if not s[1] and keep == '' and gone() then return {'gone', 'evicted'} end
+if late ~= '' and now() > tonumber(late) then return {'late'} end
+if n ~= after then return {'behind', n} end
+local fields = {}
+for i = 1, tonumber(arg()) do
+  local revision, header, payload = arg(), arg(), arg()
+  if tonumber(revision) >= first and tonumber(revision) <= n then
+    for _, x in ipairs({'h' .. revision, header, 'p' .. revision, payload}) do fields[#fields + 1] = x end
+  end
+end
+local from = math.min(math.max(tonumber(arg()), first), n + 1)
+if from > first then
+  fields[#fields + 1] = 'f'
+  fields[#fields + 1] = from
+end
+if s[1] then
+  fields[#fields + 1] = 'w'
+  fields[#fields + 1] = tonumber(s[3] or '0') + 1
+end
+if #fields > 0 then set(fields) end
+for i = first, from - 1 do redis.call('HDEL', key, 'h' .. i, 'p' .. i) end
+for i = 1, tonumber(arg()) do
+  local address, has, data = arg(), arg(), arg()
+  if has == '1' then redis.call('HSET', key, address, data) else redis.call('HDEL', key, address) end
+end
+local forget = tonumber(arg())
+local function drop(name)
+  local number = string.match(redis.call('HGET', key, 'e' .. name) or '', '^(%d+) ')
+  if number then redis.call('HDEL', key, 'e' .. name, 'E' .. number) end
+end
+if forget < 0 then
+  for i = 1, tonumber(s[4] or '0') do
+    local name = redis.call('HGET', key, 'E' .. i)
+    if name then drop(name) end
+  end
+  redis.call('HDEL', key, 'm')
+else
+  for i = 1, forget do drop(arg()) end
+end
+local before = n
+extend({})
+if n > before then
+  live(keep, '0', memory)
+  redis.pcall('PUBLISH', channel, n)
+end
+return {'ok', n}
+""",
+)
+
+HEADERS = _script(
+    _STATE,
+    _GONE,
+    """
+local after, most = tonumber(arg()), tonumber(arg())
+if not s[1] then return {0, 1, 0, gone() or ''} end
+local answer = {n, first, tonumber(s[3] or '0'), ''}
+local start = math.max(after + 1, first)
+local stop = math.min(n, start + most - 1)
+for i = start, stop, 500 do
+  local names = {}
+  for j = i, math.min(i + 499, stop) do names[#names + 1] = 'h' .. j end
+  for _, header in ipairs(redis.call('HMGET', key, unpack(names))) do answer[#answer + 1] = header end
+end
+return answer
+""",
+)
+"""Returns newest, oldest, number of rewrites, what has become of it if it is not there, headers."""
+
+ENTITIES = _script(
+    _STATE,
+    """
+local found = {}
+for i = 1, tonumber(s[4] or '0') do
+  local name = redis.call('HGET', key, 'E' .. i)
+  if name then
+    found[#found + 1] = name
+    found[#found + 1] = string.match(redis.call('HGET', key, 'e' .. name), ' (%-?%d+)$')
+  end
+end
+return found
+""",
+)
+
+PEND = _script(
+    """
+local t = redis.call('TIME')
+local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+return now
+"""
+)
+"""Notes that a session's entities may change; returns the server's time in ms."""
+
+PENDING = _script(
+    """
+local t = redis.call('TIME')
+local found = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'WITHSCORES')
+table.insert(found, 1, tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000))
+return found
 """
 )
 
-REWRITE = (
-    _BEGIN
-    + _KEEP
-    + _EXTEND
-    + """
-if half() then return {'half'} end
-if last ~= tonumber(ARGV[6]) then return {'behind', tostring(last)} end
-local at = 10
-local keep_from = tonumber(ARGV[at])
-local count = tonumber(ARGV[at + 1])
-at = at + 2
-for _ = 1, count do
-  local revision = tonumber(ARGV[at])
-  if revision >= first and revision <= last then
-    redis.call('LSET', headers, revision - first, ARGV[at + 1])
-    redis.call('HSET', payloads, revision, ARGV[at + 2])
-  end
-  at = at + 3
-end
-if keep_from > last + 1 then keep_from = last + 1 end
-if keep_from > first then
-  redis.call('LTRIM', headers, keep_from - first, -1)
-  for revision = first, keep_from - 1 do redis.call('HDEL', payloads, revision) end
-  first = keep_from
-  redis.call('HSET', meta, 'first', first)
-end
-count = tonumber(ARGV[at])
-at = at + 1
-for _ = 1, count do
-  if ARGV[at + 1] == '1' then redis.call('HSET', blocks, ARGV[at], ARGV[at + 2])
-  else redis.call('HDEL', blocks, ARGV[at]) end
-  at = at + 3
-end
-count = tonumber(ARGV[at])
-at = at + 1
-if count < 0 then redis.call('DEL', entities) end
-for _ = 1, count do
-  redis.call('HDEL', entities, ARGV[at])
-  at = at + 1
-end
-if found[2] then count_again() end
-extend(at)
-keep(tonumber(ARGV[7]), tonumber(ARGV[8]))
-redis.call('PUBLISH', ARGV[9], tostring(last))
-return {'done'}
-"""
+LATEST = _script(
+    "return redis.call('ZRANGE', KEYS[1], ARGV[1], '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, ARGV[2], 'WITHSCORES')"
 )
-
-HOLD = (
-    _BEGIN
-    + _KEEP
-    + """
-if lasts <= 0 and found[3] ~= holder then return {'done'} end
-local refused = refusal()
-if refused then return refused end
-take()
-if found[2] then keep(0, tonumber(ARGV[8])) end
-return {'done'}
-"""
-)
-
-READ = """#!lua flags=no-writes,allow-stale
-local found = redis.call('HMGET', KEYS[1], 'first', 'last', 'blocks', 'entities')
-local first, last = tonumber(found[1] or '1'), tonumber(found[2] or '0')
-local from = tonumber(ARGV[1]) + 1
-if from < first then from = first end
-local whole = redis.call('LLEN', KEYS[2]) == last - first + 1
-  and redis.call('HLEN', KEYS[3]) == last - first + 1
-  and redis.call('HLEN', KEYS[4]) == tonumber(found[3] or '0')
-  and redis.call('HLEN', KEYS[5]) == tonumber(found[4] or '0')
-local state = whole and (found[2] and 'whole' or 'none') or 'half'
-if state == 'none' and redis.call('EXISTS', KEYS[6]) == 1 then state = 'gone' end
-if state ~= 'whole' or from > last then return {state, from, {}} end
-return {state, from, redis.call('LRANGE', KEYS[2], from - first, -1)}
-"""
+"""Members with a score of at most ARGV[1], the highest first, ARGV[2] of them at most."""

@@ -22,7 +22,7 @@ def open_store(url: str, *, cache: str | None = None) -> Store:
     | `memory:` | |
     | `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` | `durability`, `lock_timeout`, `read_only` |
     | `postgresql://user:password@host:5432/database` | `schema`, `durability`, `timeout`, `connections`, the driver's |
-    | `redis://:password@host:6379/0`, `rediss://…`, `unix:///path` | `mode`, `wait`, `timeout`, `prefix` |
+    | `redis://:password@host:6379/0`, `rediss://…`, `unix:///path` | `mode`, `wait`, `timeout`, `prefix`, `trace` |
     | `redis+sentinel://host:26379,host:26379/primary`, `redis+cluster://host:6379` | the same |
 
     `durability` is `power` or `process`, times are in seconds, `read_only` is `1`. Raises `SetupError`
@@ -89,8 +89,7 @@ def _postgresql(url: str, parts: SplitResult) -> Store:
 def _redis(url: str, parts: SplitResult) -> Store:
     from statepact.stores._redis import RedisStore
 
-    known = _options(parts, {"mode": str, "wait": int, "timeout": _seconds, "prefix": str})
-    return RedisStore(url, **known)
+    return RedisStore.from_url(url)
 
 
 _SCHEMES: Mapping[str, Callable[[str, SplitResult], Store]] = {
@@ -101,6 +100,8 @@ _SCHEMES: Mapping[str, Callable[[str, SplitResult], Store]] = {
     "redis+cluster": _redis,
     "redis+sentinel": _redis,
     "rediss": _redis,
+    "rediss+cluster": _redis,
+    "rediss+sentinel": _redis,
     "sqlite": _sqlite,
     "unix": _redis,
 }
