@@ -26,12 +26,24 @@ class Server:
         self.port = _free_port()
         self.settings = {"save": "", "appendonly": "no", "loglevel": "warning", **settings}
         self._process: subprocess.Popen[bytes] | None = None
+        self._started = False
 
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
+        """Start it; the first time on another port if somebody else has taken ours in the meantime."""
+        for _ in range(10):
+            if self._came_up():
+                self._started = True
+                return
+            if self._started:
+                break
+            self.port = _free_port()
+        raise RuntimeError((self.folder / "log").read_text())
+
+    def _came_up(self) -> bool:
         words = [_binary(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         for name, value in self.settings.items():
             words += [f"--{name}", *(value.split() or [""])]
@@ -41,12 +53,13 @@ class Server:
         while True:
             try:
                 self.client().info("server")
-                return
+                return True
             except redis.AuthenticationError:
-                return
+                return True
             except redis.ConnectionError:
                 if self._process.poll() is not None or time.monotonic() > give_up:
-                    raise RuntimeError((self.folder / "log").read_text()) from None
+                    self.kill()
+                    return False
                 time.sleep(0.02)
 
     def client(self) -> redis.Redis:
