@@ -19,6 +19,8 @@ from statepact.errors import (
     SessionHeld,
     StoreError,
     StoreFull,
+    StoreReadOnly,
+    StoreTimeout,
     StoreUnavailable,
 )
 from statepact.ledger import SessionKey
@@ -176,6 +178,93 @@ async def test_missing_session_is_never_an_empty_one(valkey_server: Server, valk
             await store.append(KEY, [entry("three")], after=0)
         assert store.losses == 3
         assert list(await store.headers(SessionKey("acme", "never"))) == []
+
+
+async def test_entity_forgotten_by_one_and_written_by_another_is_found(valkey_url: str) -> None:
+    """What a process remembers of the index never hides a later commit."""
+    async with RedisStore(valkey_url) as one, RedisStore(valkey_url) as other:
+        await other.append(KEY, [about("one")], after=0)
+        await one.rewrite(KEY, Rewrite(forget=[ORDER]), after=1)
+        await other.append(KEY, [about("two")], after=1)
+
+        assert [use.session for use in await one.entities("acme", kind="order", value="67890")] == ["s-1"]
+
+
+async def test_commit_that_no_replica_has_is_not_known_to_be_safe(valkey_url: str) -> None:
+    """`wait=1` without a replica: reduced loss was asked for, and is not claimed."""
+    async with RedisStore(valkey_url, wait=1, timeout=1) as store:
+        with pytest.raises(StoreTimeout, match="0 of 1 replicas"):
+            await store.append(KEY, [entry("one")], after=0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "too few replicas"),
+        ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "is a replica"),
+    ],
+)
+async def test_server_that_takes_no_commits_says_why(
+    valkey_server: Server, valkey_url: str, before: str, after: str, says: str
+) -> None:
+    """Nothing of the refused commit is kept."""
+    async with RedisStore(valkey_url) as store:
+        await add(store, KEY, "one")
+        with valkey_server.client() as client:
+            client.execute_command(*before.split())
+        try:
+            with pytest.raises(StoreReadOnly, match=says):
+                await store.append(KEY, [entry("two")], after=1)
+        finally:
+            with valkey_server.client() as client:
+                client.execute_command(*after.split())
+        assert await texts(store, KEY) == ["one"]
+
+
+async def test_lost_answer_is_not_known_and_never_done_twice(valkey_server: Server, valkey_url: str) -> None:
+    """The connection ends after the commit and before its answer: one entry, and an error that says so."""
+    silent = False
+    talking: set[asyncio.Task[None]] = set()
+
+    async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        talking.add(task)
+        there, back = await asyncio.open_connection("127.0.0.1", valkey_server.port)
+
+        async def answers() -> None:
+            while (data := await there.read(65_536)) and not silent:
+                writer.write(data)
+            writer.close()
+
+        answering = asyncio.ensure_future(answers())
+        while data := await reader.read(65_536):
+            back.write(data)
+        back.close()
+        await answering
+        writer.close()
+        await asyncio.gather(back.wait_closed(), writer.wait_closed(), return_exceptions=True)
+
+    async with await asyncio.start_server(between, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with RedisStore(f"redis://127.0.0.1:{port}/0", timeout=2) as store:
+            await add(store, KEY, "one")
+            silent = True
+            with pytest.raises(StoreTimeout):
+                await store.append(KEY, [entry("two")], after=1)
+            silent = False
+            assert await texts(store, KEY) == ["one", "two"]
+        await asyncio.gather(*talking)
+
+
+def test_loops_in_turn_share_a_store(valkey_url: str) -> None:
+    """Each loop has its own connections; those of a loop that has ended are closed."""
+    store = RedisStore(valkey_url)
+    for number in range(3):
+        asyncio.run(store.append(KEY, [entry(str(number))], after=number))
+
+    assert asyncio.run(texts(store, KEY)) == ["0", "1", "2"]
+    asyncio.run(store.aclose())
 
 
 # -- as a cache ------------------------------------------------------------------------------------

@@ -35,6 +35,9 @@ of_a_store = options(
     click.option("--store", default=STORE, metavar="URL", show_default=True, help="Where the state is kept."),
     click.option("--owner", default="local", metavar="NAME", show_default=True, help="Whose state."),
 )
+of_a_cache = options(
+    click.option("--cache", metavar="URL", help="A cache in front of the store: redis://host:6379/0."),
+)
 of_a_report = options(
     click.option(
         "--max-loss",
@@ -107,6 +110,7 @@ def demo(*, debug: bool, **chosen: Any) -> None:
 @click.option("--input", "path", type=A_FILE, required=True, metavar="FILE", help="JSON Lines: one request a line.")
 @click.option("--model", metavar="MODEL", help="The model that steps ask, as for demo.")
 @of_a_store
+@of_a_cache
 @click.option("--jobs", type=click.IntRange(min=1), default=4, show_default=True, help="Requests at the same time.")
 @of_a_report
 @of_a_model
@@ -128,6 +132,7 @@ def run(*, debug: bool, **chosen: Any) -> None:
 @app.command()
 @click.argument("session")
 @of_a_store
+@of_a_cache
 @of_keys
 @click.option("--run", metavar="ID", help="Which run; by default the newest.")
 @of_a_report

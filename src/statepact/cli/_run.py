@@ -58,6 +58,7 @@ def run_file(
     path: Path,
     model: str | None,
     store: str,
+    cache: str | None,
     owner: str,
     jobs: int,
     max_loss: float | None,
@@ -71,7 +72,7 @@ def run_file(
         raise SetupError(f"there is no file {path}", hint="--input takes a JSON Lines file")
     chosen = model_from_name(model, base_url=base_url) if model else None
     batch = Batch(loaded, owner=owner, model=chosen, max_loss=max_loss, as_json=as_json)
-    asyncio.run(batch.run(path, store, jobs))
+    asyncio.run(batch.run(path, store, jobs, cache=cache))
     batch.summarise()
     counts = batch.counts
     if counts.failed or counts.unreadable or counts.too_lossy:
@@ -122,10 +123,10 @@ class Batch:
             disable=as_json or not sys.stderr.isatty(),
         )
 
-    async def run(self, path: Path, store_url: str, jobs: int) -> None:
+    async def run(self, path: Path, store_url: str, jobs: int, *, cache: str | None = None) -> None:
         """Run every line; one that cannot be read or that fails does not stop the others."""
         slots = asyncio.Semaphore(jobs)
-        async with open_store(store_url) as store:
+        async with open_store(store_url, cache=cache) as store:
             with self._progress as progress:
                 bar = progress.add_task(self.workflow.name, total=_count_lines(path))
 

@@ -20,6 +20,7 @@ def show_session(
     *,
     session: str,
     store: str,
+    cache: str | None,
     owner: str,
     run: str | None,
     max_loss: float | None,
@@ -28,7 +29,7 @@ def show_session(
     as_json: bool,
 ) -> None:
     """Print the ledger of a run, and exit 1 if more than `max_loss` is lost."""
-    report, runs = asyncio.run(_read(session, store=store, owner=owner, run=run, keys=keys))
+    report, runs = asyncio.run(_read(session, store=store, cache=cache, owner=owner, run=run, keys=keys))
     if html is not None:
         write_page(html, loss_page(report))
     if as_json:
@@ -51,10 +52,10 @@ def show_session(
 
 
 async def _read(
-    session: str, *, store: str, owner: str, run: str | None, keys: Path | None
+    session: str, *, store: str, cache: str | None, owner: str, run: str | None, keys: Path | None
 ) -> tuple[LossReport, Sequence[str]]:
     ring = KeyRing.from_file(keys) if keys is not None else None
-    async with open_store(reading(store)) as opened:
+    async with open_store(reading(store), cache=cache) as opened:
         log = await OpenLog.open(opened, session_key(owner, session), keys=ring)
         runs = list(log.log.runs)
         if not runs:

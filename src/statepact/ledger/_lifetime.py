@@ -32,3 +32,8 @@ class Lifetimes:
         if priority == 0:
             return None
         return max(self.hot, self.base + priority * self.per_priority).total_seconds()
+
+
+LIFETIMES = Lifetimes()
+USUAL_KEEP = LIFETIMES.keep(USUAL_PRIORITY)
+"""Seconds for which a cache keeps what no step has given a priority."""

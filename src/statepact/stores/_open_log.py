@@ -35,6 +35,7 @@ from statepact.ledger._described import described
 from statepact.ledger._digest import entry_digest, leaf_digest, new_salt
 from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Reached, Read, encode_body
 from statepact.ledger._key import INSIDE, REQUEST_STEP, SessionKey
+from statepact.ledger._lifetime import USUAL_KEEP
 from statepact.ledger._log import Entry
 from statepact.ledger._vault import KeyRing
 from statepact.stores._base import Entity, Hold, NewEntry, Store
@@ -95,6 +96,8 @@ class Draft:
     """JSON object with what has no place in the header: reason, usage, marks. Empty for none."""
     requires: tuple[Requirement, ...] = ()
     """What it was made from and must still be so when it is committed."""
+    keep: float | None = USUAL_KEEP
+    """Seconds for which a cache keeps the session after this entry; `None` until it is deleted."""
 
     @property
     def begins(self) -> bool:
@@ -410,5 +413,5 @@ def _refused(draft: Draft, refusal: SessionHeld | LeaseLost) -> Draft:
 def _new_entry(draft: Draft, made: _Prepared) -> NewEntry:
     header = made.header.stored(made.body)
     if not draft.entities or made.header.kind is not Kind.COMMIT:
-        return NewEntry(header, made.payload, made.blocks)
-    return NewEntry(header, made.payload, made.blocks, draft.entities, made.header.at)
+        return NewEntry(header, made.payload, made.blocks, keep=draft.keep)
+    return NewEntry(header, made.payload, made.blocks, draft.entities, made.header.at, draft.keep)

@@ -231,9 +231,10 @@ def drop(connection: Any) -> None:
     transport = getattr(writer, "transport", None)
     sock = getattr(transport, "_sock", None)
     if sock is not None:
-        # `close` would ask the loop.
+        # `close` would ask the loop. The writer asks whether that has been done.
         sock.close()
         transport._sock = None  # type: ignore[union-attr]
+        transport._closing = True  # type: ignore[union-attr]
 
 
 def _named(command: Command) -> Command:

@@ -20,6 +20,7 @@ from statepact.errors import (
 )
 from statepact.ledger import Entry
 from statepact.ledger._header import Kind
+from statepact.ledger._lifetime import LIFETIMES
 from statepact.models._base import Model
 from statepact.workflow._attempt import attempt_record
 from statepact.workflow._body import as_problem, outputs_of
@@ -214,6 +215,7 @@ class Runner:
 
     def _opened(self, step: Step, branch: str) -> StepScope:
         scope = StepScope(self._scope, step.name, step.wires.inputs, branch=branch)
+        scope.keep = LIFETIMES.keep(step.rules.priority)
         scope.awaited = {
             wire.contract: self._awaited(wire.contract) for wire in step.wires.inputs if wire.wanted is Wanted.SOME
         }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from statepact.contracts import Contract
 from statepact.errors import StatepactError
 from statepact.ledger import DEFAULT_OWNER, check_name, session_key
+from statepact.ledger._lifetime import USUAL_PRIORITY
 from statepact.ledger._log import Cell
 from statepact.ledger._shared import shared_value
 from statepact.ledger._vault import KeyRing, at_rest
@@ -25,6 +26,7 @@ from statepact.workflow._portal import wait_for
 from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._session_step import AsyncStepOpener, StepOpener
 from statepact.workflow._start import start
+from statepact.workflow._step import StepRules
 from statepact.workflow._store_choice import chosen_store
 from statepact.workflow._turn import Turn
 from statepact.workflow._watch import entries_of
@@ -181,15 +183,25 @@ class AsyncSession(_Readable):
     def __init__(self, scope: RunScope) -> None:
         self._scope = scope
 
-    def step(self, name: str, *, reads: Sequence[Any] = (), branch: str = "", effect: bool = False) -> AsyncStepOpener:
+    def step(
+        self,
+        name: str,
+        *,
+        reads: Sequence[Any] = (),
+        branch: str = "",
+        priority: int = USUAL_PRIORITY,
+        effect: bool = False,
+    ) -> AsyncStepOpener:
         """Open a step: `async with session.step("answer", reads=[Order]) as step`, or decorate with it.
 
         `reads` are the contracts it needs (`Order`), may have (`Order | None`) or collects
-        (`list[Order]`). `branch` tells repeated steps of one name apart. `effect` says that the step does
-        something outside that must not happen twice; see `Workflow.step`. As a decorator, the
-        function's signature is the wiring, as in a workflow, and `reads` stays empty.
+        (`list[Order]`). `branch` tells repeated steps of one name apart. `priority` and
+        `effect` are those of `Workflow.step`. As a decorator, the function's signature is the wiring, as
+        in a workflow, and `reads` stays empty.
         """
-        return AsyncStepOpener(self._scope, name, reads, branch, effect, sys._getframe(1).f_locals)
+        return AsyncStepOpener(
+            self._scope, name, reads, branch, StepRules(priority=priority, effect=effect), sys._getframe(1).f_locals
+        )
 
     async def get(self, contract: type[C], *, run: str | None = None) -> C | None:
         """Return the newest value of a kind in a run (by default this one), `None` if there is none."""
@@ -255,12 +267,22 @@ class Session(_Readable):
         self._session = session
         self._scope = session._scope
 
-    def step(self, name: str, *, reads: Sequence[Any] = (), branch: str = "", effect: bool = False) -> StepOpener:
+    def step(
+        self,
+        name: str,
+        *,
+        reads: Sequence[Any] = (),
+        branch: str = "",
+        priority: int = USUAL_PRIORITY,
+        effect: bool = False,
+    ) -> StepOpener:
         """Open a step: `with session.step("answer", reads=[Order]) as step`, or decorate with it.
 
         See `AsyncSession.step`.
         """
-        return StepOpener(self._scope, name, reads, branch, effect, sys._getframe(1).f_locals)
+        return StepOpener(
+            self._scope, name, reads, branch, StepRules(priority=priority, effect=effect), sys._getframe(1).f_locals
+        )
 
     def get(self, contract: type[C], *, run: str | None = None) -> C | None:
         """Return the newest value of a kind in a run (by default this one), `None` if there is none."""

@@ -23,6 +23,7 @@ from statepact.errors import (
 )
 from statepact.ledger import check_name
 from statepact.ledger._header import Kind
+from statepact.ledger._lifetime import LIFETIMES
 from statepact.ledger._log import Entry
 from statepact.models._base import Prompt
 from statepact.workflow._attempt import attempt_record
@@ -31,7 +32,7 @@ from statepact.workflow._effect import begin
 from statepact.workflow._portal import wait_for
 from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._shared import Shared
-from statepact.workflow._step import MOST_RERUNS, Step, StepRules
+from statepact.workflow._step import MOST_RERUNS, Step, StepRules, checked_rules
 from statepact.workflow._step_scope import StepScope
 from statepact.workflow._wiring import Input, input_of, wires_of
 
@@ -158,13 +159,14 @@ class _Opener:
     """A step that is about to be opened, or a decorator."""
 
     def __init__(
-        self, run: RunScope, name: str, reads: Sequence[Any], branch: str, effect: bool, names: Mapping[str, Any]
+        self, run: RunScope, name: str, reads: Sequence[Any], branch: str, rules: StepRules, names: Mapping[str, Any]
     ) -> None:
         self._run = run
         self._name = check_name(name, what="step")
         self._branch = check_name(branch, what="branch") if branch else ""
         self._inputs = tuple(input_of(name, f"reads[{n}]", hint) for n, hint in enumerate(reads))
-        self._effect = effect
+        self._rules = checked_rules(name, rules)
+        self._effect = rules.effect
         self._names = names
         self._open: _StepValues | None = None
 
@@ -182,6 +184,7 @@ class _Opener:
     async def _loaded(self, inputs: Sequence[Input]) -> StepScope:
         """Return the scope of the step with its inputs; what keeps it from running is recorded."""
         scope = StepScope(self._run, self._name, inputs, branch=self._branch)
+        scope.keep = LIFETIMES.keep(self._rules.priority)
         if self._run.log.hold is None:
             # Who holds the session need not look for others before each step: should somebody have
             # committed without asking, the store says so when this step commits.

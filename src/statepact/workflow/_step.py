@@ -9,6 +9,7 @@ from typing import Any
 
 from statepact.contracts import Contract, fact_fields
 from statepact.errors import SetupError
+from statepact.ledger._lifetime import USUAL_PRIORITY
 from statepact.workflow._wiring import Body, Wires
 
 Fallback = Contract | tuple[Contract, ...] | Callable[..., Any]
@@ -36,6 +37,8 @@ class StepRules:
     """Facts that this step's output must deal with, as (contract, field)."""
     budget: int | None = None
     """Most tokens of a prompt; `None` takes the workflow's."""
+    priority: int = USUAL_PRIORITY
+    """How long a cache keeps the session after the step; see `Lifetimes`."""
     effect: bool = False
     """Whether the step does something outside that must not happen twice."""
 
@@ -59,6 +62,8 @@ def checked_rules(name: str, rules: StepRules) -> StepRules:
     """Return the rules, or raise `SetupError` if one makes no sense."""
     if rules.timeout is not None and rules.timeout <= 0:
         raise SetupError(f"step {name!r} has a timeout of {rules.timeout} seconds", hint="use a positive number")
+    if rules.priority < 0:
+        raise SetupError(f"step {name!r} has priority {rules.priority}", hint="use 0 (until deleted) or more")
     if rules.retries < 0:
         raise SetupError(f"step {name!r} has {rules.retries} retries", hint="use 0 or more")
     if rules.budget is not None and rules.budget <= 0:

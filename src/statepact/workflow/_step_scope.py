@@ -23,6 +23,7 @@ from statepact.ledger._codec import encode, encode_clean, upgraded
 from statepact.ledger._described import describe
 from statepact.ledger._digest import input_digest, leaf_digest
 from statepact.ledger._header import Reached, Read
+from statepact.ledger._lifetime import USUAL_KEEP
 from statepact.ledger._suspicious import SUSPICIOUS, suspicious_paths
 from statepact.ledger._unset import UNSET, unset_in
 from statepact.models._base import Prompt, Reply, Usage
@@ -54,6 +55,8 @@ class StepScope:
         self.inputs = inputs
         self.extra: dict[str, Any] = {}
         """What is recorded beside the output; empty values are left out."""
+        self.keep = USUAL_KEEP
+        """Seconds for which a cache keeps the session after the step; `None` until it is deleted."""
         self.asked = False
         self.used = False
         """True once the caller has taken a value out of the scope."""
@@ -344,6 +347,7 @@ class StepScope:
             reads=(*map(self._read, self._items), *map(self._read, shared), *exceptions),
             pinned=pinned,
             entities=entities,
+            keep=self.keep,
             extra=self._extra(),
             requires=requires,
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 from statepact.contracts import Contract, is_contract
 from statepact.errors import SetupError
 from statepact.ledger import DEFAULT_OWNER, REQUEST_STEP, check_name, session_key
+from statepact.ledger._lifetime import USUAL_PRIORITY
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
 from statepact.workflow._context import AskFunction, as_model
 from statepact.workflow._request import Request
@@ -107,6 +108,7 @@ class Workflow:
         fallback: Fallback | None = None,
         covers: Sequence[tuple[type[Contract], str]] = (),
         budget: int | None = None,
+        priority: int = USUAL_PRIORITY,
         effect: bool = False,
     ) -> StepDecorator: ...
 
@@ -120,6 +122,7 @@ class Workflow:
         fallback: Fallback | None = None,
         covers: Sequence[tuple[type[Contract], str]] = (),
         budget: int | None = None,
+        priority: int = USUAL_PRIORITY,
         effect: bool = False,
     ) -> Any:
         """Add a function as a step. It stays an ordinary function that you can call and test.
@@ -131,12 +134,20 @@ class Workflow:
         one attempt, `retries` is how many more follow a failed one, `fallback` is what is committed
         when all have failed: a value, or a function with the step's parameters (not the context).
         `covers` names facts that the output must deal with: `covers=[(Complaint, "demand")]`.
-        `budget` replaces the workflow's. `effect` says that the step does something outside that must
-        not happen twice, such as a payment: if it is cut off between that and its record, it is not done
-        again but ends with `EffectUnknown`, and a person settles it with `resume(settled=...)`.
+        `budget` replaces the workflow's. `priority` is for a store with a cache: each point keeps the
+        session there a minute longer after the step, 0 until it is deleted. `effect` says that the step
+        does something outside that must not happen twice, such as a payment: if it is cut off between
+        that and its record, it is not done again but ends with `EffectUnknown`, and a person settles it
+        with `resume(settled=...)`.
         """
         rules = StepRules(
-            timeout=timeout, retries=retries, fallback=fallback, covers=tuple(covers), budget=budget, effect=effect
+            timeout=timeout,
+            retries=retries,
+            fallback=fallback,
+            covers=tuple(covers),
+            budget=budget,
+            priority=priority,
+            effect=effect,
         )
         if body is not None:
             return self._add(body, name, rules, sys._getframe(1))
