@@ -7,7 +7,6 @@ kept as it is.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +22,6 @@ UNVERSIONED = "1.0"
 """Version of a value that does not say one."""
 
 _VERSION = re.compile(r"v?((?:0|[1-9]\d{0,5})\.(?:0|[1-9]\d{0,5}))")
-
-_log = logging.getLogger("statepact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,5 +140,9 @@ def version_in(values: Mapping[str, Any], contract: type[Contract]) -> str:
     found = _VERSION.fullmatch(said) if isinstance(said, str) and "version" not in contract.model_fields else None
     if found:
         return found[1]
-    _log.warning("a value for %s says no version: it is read as %s", contract.contract_name, UNVERSIONED)
+    import logging  # a program that only defines contracts starts without it
+
+    logging.getLogger("statepact").warning(
+        "a value for %s says no version: it is read as %s", contract.contract_name, UNVERSIONED
+    )
     return UNVERSIONED

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statepact.contracts import Contract, fact_fields
 from statepact.errors import SetupError
 from statepact.ledger._lifetime import USUAL_PRIORITY
-from statepact.workflow._wiring import Body, Wires
+
+if TYPE_CHECKING:
+    from statepact.workflow._wiring import Body, Wires
 
 Fallback = Contract | tuple[Contract, ...] | Callable[..., Any]
 """What a failed step commits instead: a value, or a function with the step's own parameters."""
