@@ -11,7 +11,21 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from faults import _beside, _errors, _kill, _kill_server, _network, _planted, _power, _servers, _shim
+from faults import (
+    _beside,
+    _clocks,
+    _errors,
+    _eviction,
+    _histories,
+    _kill,
+    _kill_server,
+    _migrations,
+    _network,
+    _planted,
+    _power,
+    _servers,
+    _shim,
+)
 from faults._ledger import Ledger
 from faults._place import Place
 from faults._report import Report
@@ -76,10 +90,15 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
     yield "sqlite read-only", lambda: [_errors.read_only(place)]
     yield "sqlite two", lambda: [_beside.two_at_once(place, power, 3 * factor)]
     yield "sqlite frozen", lambda: [_beside.frozen_worker(place, power, 3 * factor)]
+    yield "sqlite histories", lambda: [_histories.histories(place, power, 24 * factor)]
+    yield "sqlite clocks", lambda: [_clocks.clock_jumps(place, "sqlite", 9 * factor)]
+    yield "sqlite migrations", lambda: [_migrations.sqlite_migrations(place)]
     yield "postgres kill", lambda: [_kill.kill_at_random(place, pg, 10 * factor)]
     yield "postgres points", lambda: [_kill.kill_at_points(place, pg, factor)]
     yield "postgres two", lambda: [_beside.two_at_once(place, pg, 2 * factor)]
     yield "postgres frozen", lambda: [_beside.frozen_worker(place, pg, 2 * factor)]
+    yield "postgres histories", lambda: [_histories.histories(place, pg, 12 * factor)]
+    yield "postgres migrations", lambda: [_migrations.postgres_migrations(place, step=1 if place.long else 4)]
     serve = _servers.postgres
     yield "postgres server", lambda: [_kill_server.kill_server(place, "postgres", "power", serve, 4 * factor)]
     yield (
@@ -91,6 +110,8 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
     yield "redis points", lambda: [_kill.kill_at_points(place, aof, factor)]
     yield "redis two", lambda: [_beside.two_at_once(place, aof, 2 * factor)]
     yield "redis frozen", lambda: [_beside.frozen_worker(place, aof, 2 * factor)]
+    yield "redis histories", lambda: [_histories.histories(place, aof, 12 * factor)]
+    yield "redis eviction", lambda: [_eviction.out_of_memory(place, 2 * factor), _eviction.evicting_policies(place)]
     yield "redis network", lambda: [_network.broken_network(place, "redis", "always", 2 * factor)]
     valkey = _servers.valkey
     yield (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +24,7 @@ from statepact.errors import (
 from statepact.ledger import SessionKey
 from statepact.stores._base import Entity, EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
 from statepact.stores._redis_check import Mode, check
-from statepact.stores._redis_entities import EntityIndex
+from statepact.stores._redis_entities import EntityIndex, Note
 from statepact.stores._redis_keys import Names, pack
 from statepact.stores._redis_link import Link
 from statepact.stores._redis_listen import Listener
@@ -153,8 +153,6 @@ class RedisStore:
         values = [after, late, keep, self._trace, self._names.session(key).channel, *_claim(hold), *_columns(entries)]
         try:
             await self._commit(here, APPEND, key, values, after=after, hold=hold)
-            if about:
-                await here.index.add(key, entries)
         except StoreTimeout:
             raise  # it may have been kept: the note stays, and readers look for themselves
         except BaseException as error:
@@ -162,7 +160,7 @@ class RedisStore:
                 await self._forgive(here.index.take_back(key, note))
             raise
         if note is not None:
-            await self._forgive(here.index.take_back(key, note))
+            await self._finish(here.index, key, entries, (), note)
 
     async def rewrite(self, key: SessionKey, change: Rewrite, entries: Sequence[NewEntry] = (), *, after: int) -> None:
         here = await self._here()
@@ -184,9 +182,7 @@ class RedisStore:
         values += [pack(*entity) for entity in forgotten or ()]
         await self._commit(here, REWRITE, key, [*values, *_columns(entries)], after=after)
         if note is not None:
-            await here.index.add(key, entries)
-            await here.index.remove(key, before)
-            await self._forgive(here.index.take_back(key, note))
+            await self._finish(here.index, key, entries, before, note)
 
     async def hold(self, key: SessionKey, hold: Hold) -> None:
         here = await self._here()
@@ -244,6 +240,22 @@ class RedisStore:
         if None in lifetimes:
             return b"-1"
         return b"%d" % int(max((life or 0.0 for life in lifetimes), default=0.0) * 1000)
+
+    async def _finish(
+        self, index: EntityIndex, key: SessionKey, entries: Sequence[NewEntry], gone: Collection[Entity], note: Note
+    ) -> None:
+        """Bring the index up to what was just committed.
+
+        That is kept, whatever happens here: an error of the index must not pass for one of the commit. The
+        note then stays, and readers look for themselves.
+        """
+        try:
+            await index.add(key, entries)
+            if gone:
+                await index.remove(key, gone)
+        except StatepactError:
+            return
+        await self._forgive(index.take_back(key, note))
 
     async def _forgive(self, work: Any) -> None:
         """Do what only tidies up: a note that stays costs readers a look, nothing else."""
