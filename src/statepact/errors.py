@@ -281,9 +281,11 @@ class EffectUnknown(StateError):
         self.run = run
         self.branch = branch
         name = f"{step}/{branch}" if branch else step
+        _, *inside = run.split("//")  # what runs inside another run is named from there
+        settled = "/".join((*inside, name))
         super().__init__(
             f"step {name!r} of run {run!r} began and did not end: whether its effect happened is unknown",
-            hint=f"look it up where it would have happened, then resume with settled={{{name!r}: its result}},"
+            hint=f"look it up where it would have happened, then resume with settled={{{settled!r}: its result}},"
             " or None if it did not happen",
         )
 

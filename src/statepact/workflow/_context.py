@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +34,8 @@ class Context:
         self._scope = scope
         self._model = model
         self._loop = loop
+        self._settled: Mapping[str, Any] = {}
+        """What a person has said about effects of steps inside this one, by their names there."""
 
     @property
     def request(self) -> str:

@@ -213,6 +213,11 @@ class Runner:
             await self._scope.note(Kind.ATTEMPT, step.name, {"settled": True}, branch=scope.branch)
         return await begin(scope)
 
+    def _settled_inside(self, step: Step) -> Mapping[str, Settled]:
+        """Return what was said about steps of a workflow that is this step: `refunds/pay` there is `pay`."""
+        start = f"{step.name}/"
+        return {name.removeprefix(start): said for name, said in self._settled.items() if name.startswith(start)}
+
     def _opened(self, step: Step, branch: str) -> StepScope:
         scope = StepScope(self._scope, step.name, step.wires.inputs, branch=branch)
         scope.keep = LIFETIMES.keep(step.rules.priority)
@@ -248,9 +253,9 @@ class Runner:
 
         arguments = _arguments(step, scope)
         if step.wires.context is not None:
-            arguments[step.wires.context] = Context(
-                scope, self._model, asyncio.get_running_loop(), budget=step.rules.budget
-            )
+            context = Context(scope, self._model, asyncio.get_running_loop(), budget=step.rules.budget)
+            context._settled = self._settled_inside(step)
+            arguments[step.wires.context] = context
         if step.rules.timeout is None:
             return await self._body(step, arguments)
         limit = asyncio.timeout(step.rules.timeout)

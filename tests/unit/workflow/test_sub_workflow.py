@@ -210,3 +210,33 @@ async def test_parts_run_beside_each_other(store: Store) -> None:
     async with asyncio.timeout(10):
         run = await outer.run("x", session="s-1", store=store)
     assert (run[Note].text, run[Reply].text) == ("left", "right")
+
+
+async def test_effect_inside_a_part_is_settled_from_outside(store: Store) -> None:
+    """A person names it as the error does: the part, then the step."""
+    paid: list[str] = []
+    inner = Workflow("refunds", takes=Task)
+
+    @inner.step(effect=True)
+    async def pay(task: Task) -> Refund:
+        paid.append(task.order)
+        raise asyncio.CancelledError
+
+    outer = Workflow("outer")
+
+    @outer.step
+    async def understand(request: Request) -> Task:
+        return Task(order="KX-1")
+
+    outer.step(inner)
+
+    with pytest.raises(asyncio.CancelledError):
+        await outer.run("x", session="s-1", id="r-1", store=store)
+    run = await outer.resume("r-1", session="s-1", store=store)
+    assert run.problem is not None
+    assert "settled={'refunds/pay': its result}" in run.problem.hint
+
+    receipt = Refund(order="KX-1", amount="59.90")
+    settled = await outer.resume("r-1", session="s-1", store=store, settled={"refunds/pay": receipt})
+    assert settled[Refund] == receipt
+    assert paid == ["KX-1"]
