@@ -1,6 +1,7 @@
 """C8 and C10 on real stores: two workers on the same sessions, and one that freezes and wakes up late."""
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -27,17 +28,22 @@ def two_at_once(place: Place, target: Target, rounds: int, *, bug: Callable[[], 
         with target.opened(place) as url:
             place.ledger.clear()
             children = []
+            ready, go = os.pipe()
             for name in ("x", "y"):
                 job = Job(url, place.ledger.path, ("s0", "s1"), batches=(), runs=6, worker=name, patience=3)
 
-                def live(job: Job = job) -> None:
+                def live(job: Job = job, ready: int = ready) -> None:
                     bug()
+                    os.read(ready, 1)  # both begin together, or there is nothing to be seen
                     run_worker(job)
 
                 children.append(Child(live))
+            os.write(go, b"xy")
             give_up = time.monotonic() + 10
-            while place.ledger.acked() < 60 and time.monotonic() < give_up:
+            while not _both_at_work(place) and time.monotonic() < give_up:
                 time.sleep(0.005)
+            os.close(ready)
+            os.close(go)
             flying = place.ledger.read().flying_now
             children[0].kill()
             children[1].wait(20)
@@ -50,6 +56,11 @@ def two_at_once(place: Place, target: Target, rounds: int, *, bug: Callable[[], 
             tally.add(found, hit=flying > 0)
             tally.count(found)
     return tally.done()
+
+
+def _both_at_work(place: Place) -> bool:
+    committed = [name.split("/")[2][-1] for name in place.ledger.read().committed]
+    return min(committed.count("x"), committed.count("y")) >= 15
 
 
 def frozen_worker(place: Place, target: Target, rounds: int, *, bug: Callable[[], None] = nothing) -> Tally:
