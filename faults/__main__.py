@@ -87,7 +87,7 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
     yield "sqlite process kill", lambda: [_kill.kill_at_random(place, process, 20 * factor)]
     yield "sqlite power", lambda: [_power.power_loss(place, "power", 200 * factor)]
     yield "sqlite power control", lambda: [_power.power_loss(place, "process", 100 * factor, control=True)]
-    yield "sqlite disk", lambda: _errors.disk_errors(place, "power", 120 * factor, step=3)
+    yield "sqlite disk", lambda: _errors.disk_errors(place, "power", 90 * factor, step=3)
     yield "sqlite read-only", lambda: [_errors.read_only(place)]
     yield "sqlite two", lambda: [_beside.two_at_once(place, power, 3 * factor)]
     yield "sqlite frozen", lambda: [_beside.frozen_worker(place, power, 3 * factor)]
@@ -106,14 +106,14 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
         "postgres server control",
         lambda: [_kill_server.kill_server(place, "postgres", "process", serve, 2 * factor, control=True)],
     )
-    yield "postgres network", lambda: [_network.broken_network(place, "postgres", "power", 2 * factor)]
+    yield "postgres network", lambda: [_network.broken_network(place, "postgres", "power", factor)]
     yield "redis kill", lambda: [_kill.kill_at_random(place, aof, 10 * factor)]
     yield "redis points", lambda: [_kill.kill_at_points(place, aof, factor)]
     yield "redis two", lambda: [_beside.two_at_once(place, aof, 2 * factor)]
     yield "redis frozen", lambda: [_beside.frozen_worker(place, aof, 2 * factor)]
     yield "redis histories", lambda: [_histories.histories(place, aof, 12 * factor)]
     yield "redis eviction", lambda: [_eviction.out_of_memory(place, 2 * factor), _eviction.evicting_policies(place)]
-    yield "redis network", lambda: [_network.broken_network(place, "redis", "always", 2 * factor)]
+    yield "redis network", lambda: [_network.broken_network(place, "redis", "always", factor)]
     valkey = _servers.valkey
     yield (
         "redis server",
