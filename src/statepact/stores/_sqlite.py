@@ -218,10 +218,10 @@ class SqliteStore:
     ) -> Sequence[EntityUse]:
         rows = self._select(
             "select e.kind, e.value, s.name, e.at from entity e join session s on s.id = e.session"
-            " where e.owner = (select id from owner where name=?1)"
-            " and (?2 is null or e.kind = ?2) and (?3 is null or e.value = ?3)"
-            " order by e.at desc, s.name, e.kind, e.value limit ?4",
-            (owner, kind, value, most),
+            " where e.owner = (select id from owner where name=?)"
+            " and (? is null or e.kind = ?) and (? is null or e.value = ?)"
+            " order by e.at desc, s.name, e.kind, e.value limit ?",
+            (owner, kind, kind, value, value, most),
         )
         return [EntityUse(kind=kind, value=value, session=session, at=at) for kind, value, session, at in rows]
 
