@@ -25,9 +25,10 @@ from statepact.errors import (
 )
 from statepact.ledger import SessionKey
 from statepact.stores import Entity, Hold, NewEntry, RedisStore, Rewrite, Store
+from statepact.stores._open_log import OpenLog
 from statepact.stores._redis_check import EvictingCache
 from statepact.testing import StoreSuite
-from statepact.testing._sentences import add, entry, texts
+from statepact.testing._sentences import add, entry, said, texts, transcript
 
 KEY = SessionKey("acme", "s-1")
 ORDER = Entity("order", "67890")
@@ -195,6 +196,19 @@ async def test_commit_that_no_replica_has_is_not_known_to_be_safe(valkey_url: st
     async with RedisStore(valkey_url, wait=1, timeout=1) as store:
         with pytest.raises(StoreTimeout, match="0 of 1 replicas"):
             await store.append(KEY, [entry("one")], after=0)
+
+
+async def test_step_that_no_replica_has_is_not_found_committed_either(valkey_url: str) -> None:
+    """With `wait`, nobody takes for committed what a primary that is cut off would forget: not who tried, not later."""
+    async with RedisStore(valkey_url, wait=1, timeout=1) as store:
+        log = await OpenLog.open(store, KEY)
+        for _ in range(2):
+            with pytest.raises(StoreTimeout, match="0 of 1 replicas"):
+                await log.append(said("refund"))
+        with pytest.raises(StoreTimeout, match="0 of 1 replicas"):
+            await OpenLog.open(store, KEY)
+    async with RedisStore(valkey_url) as store:
+        assert await transcript(store, KEY) == ["r-1 refund: refund"]
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,19 @@ class RedisStore:
             found += [StoredHeader(start + number, bytes(header or b"")) for number, header in enumerate(some)]
             seen = start + len(some) - 1
             if seen >= newest or not some:
-                return found
+                break
+        if found and self._wait:
+            await self._confirm(here)
+        return found
+
+    async def _confirm(self, here: _Here) -> None:
+        """Make sure that what was read has reached the replicas, too. Raises `StoreTimeout`.
+
+        A commit that reached too few was not acknowledged, and stands on this server all the same. Who
+        reads it must not take it for committed: a primary that was cut off forgets it when it comes back.
+        Replication keeps the order, so a write of now that has arrived says that all before it have.
+        """
+        await here.link.confirm(self._names.confirmed, self._wait)
 
     async def _headers(self, here: _Here, key: SessionKey, after: int) -> Any:
         return await here.link.run(HEADERS, self._names.session(key)[:2], [after, BATCH], writing=False)

@@ -44,6 +44,7 @@ class Names:
         if not prefix or not prefix.isascii() or not prefix.replace("-", "").replace("_", "").isalnum():
             raise SetupError("the prefix of the keys may hold letters, digits, '-' and '_' only")
         self.owners = f"{prefix}:owners".encode()
+        self.confirmed = f"{prefix}:confirmed".encode()
         self._prefix = prefix
         self.session = lru_cache(4096)(self._session)
         self.owner = lru_cache(1024)(self._owner)

@@ -86,6 +86,10 @@ class Link:
             answer = await self._send([(b"EVAL", script.text, *rest)], writing=writing, wait=wait)
         return answer[0]
 
+    async def confirm(self, key: bytes, replicas: int) -> None:
+        """Return once this many replicas have everything that was written before; else `StoreTimeout`."""
+        await self._send([(b"SET", key, b"1", b"PX", b"1000")], writing=True, wait=replicas)
+
     async def ask(self, *command: Any) -> Any:
         """Return the answer to one reading or repeatable command."""
         return (await self.ask_all([command]))[0]

@@ -64,8 +64,12 @@ class Target:
         redis = driver()
         common = {**self._common, "retry": _no_retry(), "max_connections": self._connections + 2}
         if self.kind == "sentinel":
+            places = self._places(26379)
+            # They are asked one after the other, and one whose host is silent must leave time for the rest.
+            each = self._common["socket_timeout"] / (len(places) + 1)
+            patience = {"socket_timeout": each, "socket_connect_timeout": each, "retry": _no_retry()}
             sentinel = redis.asyncio.sentinel.Sentinel(
-                self._places(26379), sentinel_kwargs=dict(self._common), **self._common, ssl=self._tls, **self._secrets
+                places, sentinel_kwargs={**self._common, **patience}, **self._common, ssl=self._tls, **self._secrets
             )
             primary: Redis = sentinel.master_for(unquote(self._parts.path.strip("/")), retry=_no_retry())
             return primary
