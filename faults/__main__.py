@@ -17,11 +17,13 @@ from faults import (
     _clocks,
     _errors,
     _eviction,
+    _failover,
     _histories,
     _kill,
     _kill_server,
     _migrations,
     _network,
+    _partition,
     _planted,
     _power,
     _servers,
@@ -54,25 +56,32 @@ def main() -> int:
         os.environ.pop("LD_PRELOAD", None)
         place = Place(ledger, options.seed, options.long, BUILD)
         for name, campaign in _campaigns(place, factor=10 if options.long else 1):
-            if not options.only or any(word in name for word in options.only):
+            if _chosen(options, name):
                 for tally in campaign():
                     report.add(tally)
-        if not options.only or "planted" in options.only:
+        if _chosen(options, "planted"):
             _find_planted(place, report)
-        if not options.only or "simulation" in options.only:
+        if _chosen(options, "simulation"):
             report.simulate(seeds=20_000 if options.long else options.simulations)
     report.seconds = time.monotonic() - started
     report.write_json(BUILD / "faults.json")
     if options.write:
         report.write_page(PAGE)
     print(report.summary())
-    return 0 if report.ok(complete=not options.only) else 1
+    return 0 if report.ok(complete=not options.only and not options.store) else 1
+
+
+def _chosen(options: argparse.Namespace, name: str) -> bool:
+    if options.store and not name.startswith(options.store):
+        return False
+    return not options.only or any(word in name for word in options.only)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
     parser.add_argument("--long", action="store_true", help="ten times as many faults; some hours")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="campaigns whose name holds a word")
+    parser.add_argument("--store", choices=["memory", "sqlite", "postgres", "redis"], help="campaigns on one store")
     parser.add_argument("--seed", type=int, default=1, help="draws the moments of faults")
     parser.add_argument("--simulations", type=int, default=2_000, help="seeds of the deterministic simulation")
     parser.add_argument("--write", action="store_true", help="write the table to docs/reliability.md")
@@ -82,6 +91,7 @@ def _options() -> argparse.Namespace:
 def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[], list[Tally]]]]:
     power, process = sqlite("power"), sqlite("process")
     pg, aof = _servers.target("postgres", "power"), _servers.target("redis", "always")
+    yield "memory clocks", lambda: [_clocks.clock_jumps(place, "memory", 6 * factor)]
     yield "sqlite kill", lambda: [_kill.kill_at_random(place, power, 30 * factor)]
     yield "sqlite points", lambda: [_kill.kill_at_points(place, power, factor)]
     yield "sqlite process kill", lambda: [_kill.kill_at_random(place, process, 20 * factor)]
@@ -126,6 +136,22 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
         "redis server control",
         lambda: [_kill_server.kill_server(place, "redis", "none", valkey, 2 * factor, control=True)],
     )
+    if place.long:
+        yield (
+            "redis partition",
+            lambda: [
+                _partition.partition(place, "defaults", 3, wait=0, control=True),
+                _partition.partition(place, "wait=1", 3, wait=1),
+            ],
+        )
+        yield (
+            "redis failover",
+            lambda: [
+                _failover.sentinel_failover(place, "defaults", 3, wait=0),
+                _failover.sentinel_failover(place, "wait=1", 3, wait=1),
+                _failover.cluster_failover(place, 3),
+            ],
+        )
 
 
 def _find_planted(place: Place, report: Report) -> None:

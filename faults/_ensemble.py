@@ -48,9 +48,17 @@ class Node:
         return redis.Redis(host=self.host, port=self.port, socket_timeout=2, socket_connect_timeout=2)
 
 
-def data_node(folder: Path, host: str, port: int, prefix: Sequence[str] = (), *, of: tuple[str, int] | None = None) -> Node:
+def data_node(
+    folder: Path,
+    host: str,
+    port: int,
+    prefix: Sequence[str] = (),
+    *,
+    of: tuple[str, int] | None = None,
+    more: Sequence[str] = (),
+) -> Node:
     """Return a server without persistence, which isolates what replication does."""
-    words = ["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"]
+    words = ["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", *more]
     if of is not None:
         words += ["--replicaof", f"{of[0]} {of[1]}"]
     return Node(folder, host, port, words, prefix)

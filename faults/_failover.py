@@ -3,7 +3,9 @@
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from faults._checker import check
 from faults._children import Child
@@ -29,16 +31,16 @@ HOST = "127.0.0.1"
 
 def sentinel_failover(place: Place, mode: str, rounds: int, *, wait: int) -> Tally:
     """Kill the primary of three servers under load; Sentinel promotes a replica."""
-    tally = Tally("redis", mode, "the primary is killed, failover", seeds=place.seeds(rounds), must_hold=False)
-    score = _Score()
+    tally = Tally(
+        "redis", mode, "the primary is killed, Sentinel fails over", seeds=place.seeds(rounds), must_hold=False
+    )
+    score = Score()
     for _ in range(rounds):
         with place.folder() as folder:
             a, b, c, *watching = free_ports(6)
             nodes = [data_node(folder / "a", HOST, a)]
             nodes += [data_node(folder / name, HOST, port, of=(HOST, a)) for name, port in (("b", b), ("c", c))]
-            watchers = [
-                sentinel_node(folder / f"s{n}", HOST, port, (HOST, a)) for n, port in enumerate(watching)
-            ]
+            watchers = [sentinel_node(folder / f"s{n}", HOST, port, (HOST, a)) for n, port in enumerate(watching)]
             with running([*nodes, *watchers]):
                 until(lambda: is_ready(nodes[0], watchers, 2), 40, "Sentinel knows everybody")  # noqa: B023
                 hosts = ",".join(f"{HOST}:{port}" for port in watching)
@@ -54,15 +56,14 @@ def sentinel_failover(place: Place, mode: str, rounds: int, *, wait: int) -> Tal
 def cluster_failover(place: Place, rounds: int) -> Tally:
     """Kill one of three primaries of a cluster under load; its replica takes over."""
     tally = Tally("redis", "cluster", "a primary is killed, failover", seeds=place.seeds(rounds), must_hold=False)
-    score = _Score()
+    score = Score()
+    clustered = ("--cluster-enabled", "yes", "--cluster-node-timeout", str(DOWN_AFTER))
     for number in range(rounds):
         with place.folder() as folder:
             ports = free_ports(6)
             nodes = []
             for n, port in enumerate(ports):
-                node = data_node(folder / f"n{n}", HOST, port)
-                node._words = [*node._words, "--cluster-enabled", "yes", "--cluster-node-timeout", str(DOWN_AFTER)]
-                nodes.append(node)
+                nodes.append(data_node(folder / f"n{n}", HOST, port, more=clustered))
             with running(nodes):
                 start_cluster(nodes)
                 victim, heir = nodes[number % 3], nodes[number % 3 + 3]
@@ -75,7 +76,7 @@ def cluster_failover(place: Place, rounds: int) -> Tally:
     return score.told(tally)
 
 
-class _Score:
+class Score:
     """What is measured beside the counts."""
 
     def __init__(self) -> None:
@@ -93,11 +94,21 @@ class _Score:
         return tally.done()
 
 
-def _one_failover(place: Place, url: str, tally: Tally, score: _Score, notes, *, kill, is_over) -> None:  # type: ignore[no-untyped-def]
+def _one_failover(
+    place: Place,
+    url: str,
+    tally: Tally,
+    score: Score,
+    notes: Path,
+    *,
+    kill: Callable[[], None],
+    is_over: Callable[[], bool],
+) -> None:
     place.ledger.clear()
     receipts = Receipts(notes)
     sessions = tuple(f"s{n}" for n in range(6))  # several slots of a cluster
-    job = Job(url, place.ledger.path, sessions, batches=(), patience=30, pause=0.002, wrap=partial(Remembering, receipts=receipts))
+    wrap = partial(Remembering, receipts=receipts)
+    job = Job(url, place.ledger.path, sessions, batches=(), patience=30, pause=0.002, wrap=wrap)
     child = Child(partial(run_worker, job))
     try:
         until(lambda: place.ledger.acked() > 60, 20, "the worker works")
@@ -105,7 +116,6 @@ def _one_failover(place: Place, url: str, tally: Tally, score: _Score, notes, *,
         flying = place.ledger.read().flying_now
         kill()
         died = time.monotonic()
-        # Those that were acknowledged before the kill was felt count as well: wait for silence, then for the end of it.
         until(is_over, 40, "somebody has taken over")
         before = place.ledger.acked()
         until(lambda: place.ledger.acked() > before + 20, 40, "writes go on")

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 
-from faults._checker import check
+from faults._checker import Findings, check
 from faults._children import Child
+from faults._ledger import Books
 from faults._place import Place, nothing
 from faults._receipts import Receipts, Remembering
 from faults._servers import Served
@@ -53,17 +54,22 @@ def kill_server(
             tally.count(found)
             # Damage that follows from a loss is no second one; in modes that lose, order and index may suffer.
             report = asyncio.run(receipts.missing(served.url))
-            # Requests and seals leave receipts, too, and the ledger hears of steps only. A step whose
-            # worker died between its receipt and its acknowledgement may be lost or not.
-            report &= books.committed
-            lost = {name for name in found.lost if name in receipts.names()}
-            named += len(report & lost)
-            missed += len(lost - report)
-            false += len(report - found.lost)
+            exact = compared(report, found, books)
+            named, missed, false = named + exact[0], missed + exact[1], false + exact[2]
     tally.also = f"own report: {named} of {named + missed} lost facts named, {false} false alarms"
     if missed or false:
         tally.remark(f"the product's own report missed {missed} lost facts and named {false} that are there")
     return tally.done()
+
+
+def compared(report: set[str], found: Findings, books: Books) -> tuple[int, int, int]:
+    """Return how many lost facts the product has named, how many not, and how many it named that are there."""
+    # A fact that is there and not found by what it is about is not a lost entry, which receipts are for.
+    gone = found.lost - found.present
+    # Requests and seals leave receipts, too, and the ledger hears of steps only. A step whose worker
+    # died between its receipt and its acknowledgement may be lost or not.
+    report = report & books.committed
+    return len(report & gone), len(gone - report), len(report - gone)
 
 
 def _until_busy(place: Place, chance: random.Random) -> None:

@@ -32,7 +32,7 @@ def sqlite_migrations(place: Place, *, bug: Callable[[], None] = nothing) -> Tal
         for moment in range(1, MOST):
             with place.folder() as folder:
                 url = place.sqlite(folder)
-                died = _killed_at(lambda reached: _points.watch_statements(reached), url, moment, bug)
+                died = _killed_at(_points.watch_statements, url, moment, bug)
                 if not died:
                     break
                 _go_on(place, url, tally, f"layout {layout}, moment {moment}")
@@ -108,6 +108,3 @@ def _go_on(place: Place, url: str, tally: Tally, where: str) -> None:
         found.remark(f"{where}: nothing could be committed afterwards ({', '.join(sorted(errors))})")
     tally.add(found, hit=True)
     tally.count(found)
-
-
-__all__ = ["nothing", "postgres_migrations", "sqlite_migrations"]

@@ -11,20 +11,21 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from faults._checker import Findings, check
 from faults._children import Child
-from faults._ensemble import NAME, data_node, is_ready, primary_by, running, sentinel_node
-from faults._failover import _Score
+from faults._ensemble import NAME, Node, data_node, is_ready, primary_by, running, sentinel_node, until
+from faults._failover import Score
 from faults._kill_server import compared
 from faults._place import Place
 from faults._receipts import Receipts, Remembering
 from faults._tally import Tally
-from faults._worker import Job, run_worker
+from faults._worker import OWNER, Job, run_worker
 
 CUT = 11.0
 """Seconds."""
@@ -72,7 +73,21 @@ class Network:
         for host in self.HOSTS:
             space = self.space(host)
             _ip("netns", "add", space)
-            _ip("link", "add", "name", "eth", "netns", space, "type", "veth", "peer", "name", f"p{host}", "netns", self._switch)
+            _ip(
+                "link",
+                "add",
+                "name",
+                "eth",
+                "netns",
+                space,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                f"p{host}",
+                "netns",
+                self._switch,
+            )
             _ip("-n", self._switch, "link", "set", f"p{host}", "master", "br0", "up")
             _ip("-n", space, "addr", "add", f"{self.address(host)}/24", "dev", "eth")
             _ip("-n", space, "link", "set", "eth", "up")
@@ -118,11 +133,9 @@ class Network:
         if child.wait(seconds) != 0:
             child.kill()
             raise RuntimeError(f"something has failed on host {host}")
-        return pickle.loads(raw)  # noqa: S301 - our own child's
+        return pickle.loads(raw)
 
     def ask_until(self, host: str, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        from faults._ensemble import until
-
         def waited() -> bool:
             until(condition, seconds, what)
             return True
@@ -137,7 +150,7 @@ def partition(place: Place, mode: str, rounds: int, *, wait: int, control: bool 
     if reason := why_not():
         tally.void = reason
         return tally.done()
-    score = _Score()
+    score = Score()
     for _ in range(rounds):
         with place.folder() as folder, Network().made() as network:
             first = network.address("a"), 6379
@@ -153,7 +166,9 @@ def partition(place: Place, mode: str, rounds: int, *, wait: int, control: bool 
     return score.told(tally)
 
 
-def _one_partition(place: Place, network: Network, watchers: Any, tally: Tally, score: _Score, folder: Any, wait: int) -> None:
+def _one_partition(
+    place: Place, network: Network, watchers: Sequence[Node], tally: Tally, score: Score, folder: Path, wait: int
+) -> None:
     place.ledger.clear()
     hosts = ",".join(f"{network.address(host)}:26379" for host in "abc")
     url = f"redis+sentinel://{hosts}/{NAME}?timeout=1" + f"&wait={wait}" * bool(wait)
@@ -175,8 +190,12 @@ def _one_partition(place: Place, network: Network, watchers: Any, tally: Tally, 
         network.cut("a")
         cut = time.monotonic()
         majority = place.ledger.read().committed
-        network.ask_until("d", lambda: primary_by(watchers[1])[0] != network.address("a"), 30, "a new primary is chosen")
-        _sleep_until(place, lambda: any(name.startswith("acme/d") for name in place.ledger.read().committed - majority), 30)
+        network.ask_until(
+            "d", lambda: primary_by(watchers[1])[0] != network.address("a"), 30, "a new primary is chosen"
+        )
+        _sleep_until(
+            place, lambda: any(name.startswith("acme/d") for name in place.ledger.read().committed - majority), 30
+        )
         score.gaps.append(time.monotonic() - cut)
         time.sleep(max(0.0, CUT - (time.monotonic() - cut)))
         network.heal("a")
@@ -198,6 +217,10 @@ def _one_partition(place: Place, network: Network, watchers: Any, tally: Tally, 
     tally.add(found, hit=flying > 0)
     tally.count(found)
     score.exact = [old + new for old, new in zip(score.exact, compared(report, found, books), strict=True)]
+
+
+def _of_majority(names: set[str]) -> bool:
+    return any(name.startswith(f"{OWNER}/d") for name in names)
 
 
 def _sleep_until(place: Place, condition: Callable[[], bool], seconds: float) -> None:

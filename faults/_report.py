@@ -159,5 +159,5 @@ _PLANTED = [
 _LIMITS = [
     "Real power cuts and disks that lie, more than one physical machine, kernel faults, nodes that cheat. Power loss",
     "is simulated on the record of writes and flushes under SQLite, at the granularity of sectors of 512 bytes.",
-    "Partition and failover of Redis are not in this table yet.",
+    "Partition and failover of Redis are in the long form only: `make faults-long`.",
 ]

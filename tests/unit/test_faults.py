@@ -8,6 +8,7 @@ import pytest
 
 from faults._checker import Findings, check_store
 from faults._disk import FOLDER_SYNCED, MADE, SYNCED, WRITTEN, Disk, Op
+from faults._kill_server import compared
 from faults._ledger import Books, Witness
 from faults._tally import Tally
 from faults._worker import Job, work
@@ -134,3 +135,16 @@ def test_disk_keeps_what_was_synced_and_only_that_for_sure(how: str) -> None:
     left = [disk.after_power_loss(how, random.Random(seed)) for seed in range(50)]  # type: ignore[arg-type]
     assert all(set(files["a"]) <= set(b"xy") for files in left)
     assert all(len(files["a"]) == 1024 for files in left)
+
+
+def test_own_report_is_compared_with_entries_that_are_gone() -> None:
+    """Not found by its order is not lost, and what nobody has acknowledged is no false alarm."""
+    books = Books()
+    for name in ("gone", "unindexed", "unnamed"):
+        books.say("i", name)
+        books.say("a", name)
+    books.say("i", "dead before its acknowledgement")
+    found = Findings(lost={"gone", "unindexed", "unnamed"}, present={"unindexed"})
+
+    assert compared({"gone", "dead before its acknowledgement"}, found, books) == (1, 1, 0)
+    assert compared({"unindexed"}, found, books) == (0, 2, 1)
