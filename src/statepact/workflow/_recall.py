@@ -107,7 +107,10 @@ class _Search(Generic[C]):
         for hit in hits:
             sessions.setdefault(hit.session, set()).add(hit.value)
         for session, values in sessions.items():
-            log = await self._log(session)
+            try:
+                log = await self._log(session)
+            except (Deleted, Expired):
+                continue
             for name, run in log.log.runs.items():
                 if log is self._scope.log and name.partition(INSIDE)[0] == self._whole_run:
                     continue

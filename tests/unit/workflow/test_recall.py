@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated
 
 import pytest
 
-from statepact import Context, Contract, Id, IdOf, Limit, Recalled, Request, Sensitive, Store, Workflow, open_session
-from statepact.ledger import session_key
-from statepact.stores._base import Rewrite
+from statepact import (
+    Context,
+    Contract,
+    Id,
+    IdOf,
+    Limit,
+    MemoryStore,
+    Recalled,
+    Request,
+    Sensitive,
+    Store,
+    Workflow,
+    open_session,
+)
+from statepact.errors import Expired
+from statepact.ledger import SessionKey, session_key
+from statepact.stores._base import Rewrite, StoredHeader
 from statepact.testing import FakeClock
 from statepact.workflow import Candidate
 
@@ -181,6 +196,27 @@ async def test_an_index_row_without_its_value_is_not_offered(customer: Store) ->
     assert (await recalled(customer, "KX-0000")).nothing  # only a ticket speaks of it
     assert (await recalled(customer, "W-67890")).nothing  # its session has no entries any more
     assert only(await recalled(customer, "How is my order?")).id == "KX-5512"
+
+
+class Forgetting(MemoryStore):
+    """Keeps its index longer than its sessions, and says so, as a cache does."""
+
+    expired: frozenset[str] = frozenset()
+
+    async def headers(self, key: SessionKey, *, after: int = 0) -> Sequence[StoredHeader]:
+        if key.session in self.expired:
+            raise Expired(f"session {key.session!r} is over")
+        return await super().headers(key, after=after)
+
+
+async def test_an_expired_session_is_not_offered_and_hides_no_other() -> None:
+    store = Forgetting()
+    await spoken_of(store, "s-1", Order(order_id="KX-5512"), "2026-12-08T09:00Z")
+    await spoken_of(store, "s-2", Order(order_id="W-67890"), "2026-12-07T09:00Z")
+    store.expired = frozenset({"s-1"})
+
+    assert (await recalled(store, "KX-5512")).nothing
+    assert only(await recalled(store, "How is my order?")).id == "W-67890"
 
 
 async def test_the_latest_use_of_one_thing_counts(customer: Store) -> None:
