@@ -62,6 +62,9 @@ of_keys = options(
         help="Key ring of sensitive values (JSON); also from STATEPACT_KEYS.",
     ),
 )
+of_a_log_key = options(
+    click.option("--key-file", type=A_FILE, metavar="FILE", help="Key of the log; else that of STATEPACT_LOG_KEY."),
+)
 page = click.option("--html", type=A_FILE, metavar="FILE", help="Write one self-contained page.")
 
 
@@ -152,6 +155,8 @@ def show(*, debug: bool, **chosen: Any) -> None:
 @click.argument("session")
 @of_a_store
 @of_keys
+@of_a_log_key
+@click.option("--anchor", metavar="SIZE:HEX", help="A head that an earlier check has printed, kept elsewhere.")
 @of_all
 def verify(*, debug: bool, **chosen: Any) -> None:
     """Check that the log of a session is what was committed, byte for byte."""

@@ -32,6 +32,10 @@ class Kind(IntEnum):
     REFUSAL = 3
     ERASURE = 4
     SEAL = 5
+    NOTE = 6
+    """About the session and no run of it: where a fork comes from."""
+    BASE = 7
+    """Stands for all entries up to its own, which a retention rule has removed."""
 
 
 class Reached(IntEnum):
@@ -138,6 +142,9 @@ class Names:
         while len(self._by_number) > size:
             self._numbers.pop(self._by_number.pop(), None)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_number)
+
     def add(self, name: str) -> None:
         """Give the next number to a name."""
         self._numbers[name] = len(self._by_number)
@@ -183,21 +190,22 @@ def encode_body(header: Header, names: Names) -> bytes:
     if header.pinned_as_of:
         numbers.append(header.pinned_cut << 2 | header.pinned_reached)
     numbers.append(len(names) - known)
-    out = bytearray((header.kind | header.keyed * _KEYED,))
+    out = bytearray((header.kind | header.keyed * KEYED,))
     out += header.input_digest
-    _put(out, (header.at,))
+    put(out, (header.at,))
     if max(numbers) <= 0x7F:
         out += bytes(numbers)  # each is its own byte: most headers of short sessions
     else:
-        _put(out, numbers)
+        put(out, numbers)
     for new in range(known, len(names)):
         raw = names.name(new).encode()
-        _put(out, (len(raw),))
+        put(out, (len(raw),))
         out += raw
     return bytes(out)
 
 
-def _put(out: bytearray, values: Iterable[int]) -> None:
+def put(out: bytearray, values: Iterable[int]) -> None:
+    """Append numbers as unsigned LEB128."""
     for value in values:
         while value > 0x7F:
             out.append(value & 0x7F | 0x80)
@@ -205,7 +213,7 @@ def _put(out: bytearray, values: Iterable[int]) -> None:
         out.append(value)
 
 
-_KEYED = 0x80
+KEYED = 0x80
 """Set in the byte of the kind if a tag follows the body."""
 
 _SALT_END = DIGEST_SIZE + SALT_SIZE
@@ -225,7 +233,7 @@ class Pieces(NamedTuple):
 def pieces_of(stored: bytes) -> Pieces:
     """Take the stored bytes of a header apart; pieces that are not there are empty."""
     end = len(stored)
-    if end > _SALT_END and stored[_SALT_END] & _KEYED:
+    if end > _SALT_END and stored[_SALT_END] & KEYED:
         end = max(end - TAG_SIZE, _SALT_END)
     return Pieces(stored[:DIGEST_SIZE], stored[DIGEST_SIZE:_SALT_END], stored[_SALT_END:end], stored[end:])
 
@@ -234,7 +242,7 @@ def kind_of(stored: bytes) -> Kind | None:
     """Return the kind of an entry from the stored bytes of its header, `None` if they are none."""
     body = stored[_SALT_END : _SALT_END + 1]
     try:
-        return Kind(body[0] & ~_KEYED) if body else None
+        return Kind(body[0] & ~KEYED) if body else None
     except ValueError:
         return None
 
@@ -246,9 +254,9 @@ def decode_header(stored: bytes, names: Names) -> Header:
     """
     digest, salt, body, tag = pieces_of(stored)
     try:
-        keyed = bool(body[0] & _KEYED)
-        kind = Kind(body[0] & ~_KEYED)
-        numbers = _Numbers(body, _NUMBERS_AT)
+        keyed = bool(body[0] & KEYED)
+        kind = Kind(body[0] & ~KEYED)
+        numbers = Numbers(body, _NUMBERS_AT)
         at, run, step, branch = (next(numbers) for _ in range(4))
         cells = [_numbered_cell(numbers) for _ in range(next(numbers))]
         reads = [_read(numbers) for _ in range(next(numbers))]
@@ -277,25 +285,25 @@ def decode_header(stored: bytes, names: Names) -> Header:
         raise CorruptState(f"a header of {len(stored)} bytes cannot be read") from error
 
 
-def _numbered_cell(numbers: _Numbers) -> tuple[int, CellSize]:
+def _numbered_cell(numbers: Numbers) -> tuple[int, CellSize]:
     contract, size = next(numbers), next(numbers)
     omitted, deleted = (next(numbers), next(numbers)) if size & 1 else (0, 0)
     return contract, CellSize("", size >> 2, bool(size >> 1 & 1), omitted, deleted)
 
 
-def _read(numbers: _Numbers) -> Read:
+def _read(numbers: Numbers) -> Read:
     revision, cell, how = next(numbers), next(numbers), next(numbers)
     reached = Reached(how >> 1)
     mask = next(numbers) if reached is Reached.PARTLY else 0
     return Read(revision, cell, reached, mask, declared=bool(how & 1))
 
 
-class _Numbers(Iterator[int]):
-    """Reads numbers, and at the end texts, off a header."""
+class Numbers(Iterator[int]):
+    """Reads numbers, and at the end texts, off the body of a header; `IndexError` at its end."""
 
     __slots__ = ("_at", "_data")
 
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes, at: int = _NUMBERS_AT) -> None:
         self._data = data
         self._at = at
 
@@ -309,9 +317,14 @@ class _Numbers(Iterator[int]):
                 return value
             shift += 7
 
-    def text(self, size: int) -> str:
+    def raw(self, size: int) -> bytes:
+        """Return the next bytes."""
         raw = self._data[self._at : self._at + size]
         if len(raw) != size:
             raise IndexError
         self._at += size
-        return raw.decode()
+        return raw
+
+    def text(self, size: int) -> str:
+        """Return the next bytes as text."""
+        return self.raw(size).decode()

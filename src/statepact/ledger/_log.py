@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from statepact.errors import CorruptState, KeyMissing
+from statepact.errors import CorruptState, Expired, KeyMissing
+from statepact.ledger._base_record import Base, base_of
+from statepact.ledger._claims import Claim
 from statepact.ledger._described import ContractRecord, described
 from statepact.ledger._digest import entry_digest, leaf_digest
+from statepact.ledger._erased import decode_leaves, digests_of, is_erased
 from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
 from statepact.ledger._key import INSIDE, REQUEST_STEP, WORDS, SessionKey
+from statepact.ledger._mountain import Mountain
+
+OF_THE_SESSION = (Kind.ERASURE, Kind.NOTE, Kind.BASE)
+"""Kinds of entries that belong to no run."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +49,10 @@ class Cell:
     stored: bytes | None = field(default=None, repr=False)
     document: bytes | None = field(default=None, repr=False)
     """The stored bytes with large and sensitive values put back in."""
+    leaf: bytes = b""
+    """Once fetched from an entry of which something was erased: the digest of the cell as committed."""
+    erased: frozenset[str] = frozenset()
+    """Fields whose values were erased."""
     locked: Mapping[str, str] | None = None
     """Sensitive fields of `document` that read `•••` for want of a key, with the id of that key."""
 
@@ -54,6 +65,11 @@ class Cell:
                 " which was not given, or is another key here",
                 hint="give the key ring it was written with: keys= of Workflow, run or open_session",
             )
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left."""
+        return bool(self.erased) and all(field.name in self.erased for field in self.contract.fields)
 
     @property
     def writer(self) -> str:
@@ -93,7 +109,9 @@ class Entry:
         return tuple([cell for cell in self.cells if not cell.shared])
 
     def agrees_with(self, payload: bytes) -> bool:
-        """Whether a payload, as it came from the store, is the one that was committed."""
+        """Whether a payload, as it came from the store, is the one that was committed, or what is left of it."""
+        if is_erased(payload):
+            return entry_digest(self.body, digests_of(decode_leaves(payload))) == self.header.digest
         salt, at = self.header.salt, 0
         leaves = []
         for cell in self.cells:
@@ -133,7 +151,9 @@ class RunLog:
 class SessionLog:
     """The log of one session as far as it has been read. Grows at its end and nowhere else."""
 
-    __slots__ = ("entries", "key", "names", "runs", "shared")
+    __slots__ = (
+        "_mountain", "base", "claims", "entries", "erased_at", "first", "key", "names", "runs", "shared",
+    )  # fmt: skip
 
     def __init__(self, key: SessionKey) -> None:
         self.key = key
@@ -142,26 +162,99 @@ class SessionLog:
         self.shared: dict[str, list[Cell]] = {}
         """Changes of shared values by contract, of all runs, in the order of the log."""
         self.runs: dict[str, RunLog] = {}
+        self.first = 1
+        """Revision of the oldest entry: a base if it is not 1."""
+        self.base: Base | None = None
+        self.claims: dict[tuple[int, int], Claim] = {}
+        """What was erased, by revision and leaf."""
+        self.erased_at: dict[tuple[int, int], int] = {}
+        """Revision of the newest erasure of each leaf."""
+        self._mountain = Mountain()
 
     @property
     def revision(self) -> int:
         """Revision of the newest entry, 0 for a session that has none."""
-        return len(self.entries)
+        return self.first - 1 + len(self.entries)
+
+    def entry(self, revision: int) -> Entry:
+        """Return an entry; raises `Expired` if a retention rule has removed it, and `CorruptState`."""
+        if self.base is not None and 0 < revision <= self.base.size:
+            raise Expired(
+                f"revision {revision} of session {self.key.session!r} is older than what is kept",
+                hint=f"the oldest that is left is {self.first + 1}",
+            )
+        if not self.first <= revision <= self.revision:
+            raise CorruptState(f"revision {revision} is not in the log of session {self.key.session!r}")
+        return self.entries[revision - self.first]
+
+    def keeps(self, revision: int) -> bool:
+        """Whether an entry is there, and not removed by a retention rule."""
+        return self.base is None or revision > self.base.size
+
+    def after(self, revision: int) -> Sequence[Entry]:
+        """Return the entries after a revision, as far as they are kept."""
+        return self.entries[max(revision + 1 - self.first, 0) :]
+
+    def mountain(self) -> Mountain:
+        """Return the mountain range over all entries so far. Each entry is hashed into it once."""
+        for entry in self.after(self._mountain.size):
+            if entry.header.kind is not Kind.BASE:
+                self._mountain.append(entry.header.digest)
+        return self._mountain
+
+    def head_before(self, revision: int) -> bytes:
+        """Return the head over everything before a revision, computed from the digests."""
+        mountain = Mountain.of(self.base.size, self.base.peaks) if self.base is not None else Mountain()
+        for entry in self.entries:
+            if entry.revision < revision and entry.header.kind is not Kind.BASE:
+                mountain.append(entry.header.digest)
+        return mountain.root()
+
+    def previous_tag(self, revision: int) -> bytes:
+        """Return what the tag of a revision covers beside its entry: the tag before it, or the first time the head."""
+        if self.base is not None and revision in (self.base.size, self.base.size + 1) and self.base.tag:
+            return self.base.tag
+        if revision > self.first and (tag := self.entries[revision - 1 - self.first].header.tag):
+            return tag
+        return self.mountain().root() if revision == self.revision + 1 else self.head_before(revision)
 
     def read(self, revision: int, stored: bytes) -> Entry:
         """Add the next entry from its stored header."""
         header = decode_header(stored, self.names)
-        return self.add(revision, header, pieces_of(stored).body)
+        body = pieces_of(stored).body
+        if header.kind is Kind.BASE and not self.entries:
+            self.base = base_of(body)
+            self.first = revision
+            self._mountain = Mountain.of(self.base.size, self.base.peaks)
+        return self.add(revision, header, body)
+
+    def erase(self, revision: int, claims: Iterable[Claim]) -> None:
+        """Take in what the entry at a revision says was erased. Fetched values of it are let go of."""
+        for claim in claims:
+            place = claim.revision, claim.leaf
+            before = self.claims.get(place)
+            self.claims[place] = replace(claim, fields=claim.fields | before.fields) if before else claim
+            self.erased_at[place] = revision
+            if not self.first <= claim.revision <= self.revision:
+                continue
+            entry = self.entries[claim.revision - self.first]
+            entry.extra = None
+            for cell in entry.cells:
+                cell.stored = cell.document = None
+                if cell.number == claim.leaf:
+                    cell.erased |= claim.fields
 
     def add(self, revision: int, header: Header, body: bytes) -> Entry:
         """Add the next entry; its names are already known."""
-        if revision != len(self.entries) + 1:
+        if revision != self.revision + 1:
             raise CorruptState(
-                f"session {self.key.session!r} has revision {revision} after {len(self.entries)}",
+                f"session {self.key.session!r} has revision {revision} after {self.revision}",
                 hint="entries are missing; run `statepact verify` on the session",
             )
         entry = Entry(revision, header, body, tuple(_cells(revision, header)))
         self.entries.append(entry)
+        if header.kind in OF_THE_SESSION:
+            return entry
         run = self.runs.get(header.run)
         if run is None:
             run = self._new_run(header.run)
@@ -204,7 +297,7 @@ class SessionLog:
     def cell(self, revision: int, number: int) -> Cell:
         """Return a cell by its place; raises `CorruptState` if the log has no such cell."""
         try:
-            return self.entries[revision - 1].cells[number]
+            return self.entry(revision).cells[number]
         except IndexError:
             raise CorruptState(f"cell {number} of revision {revision} is not in the log") from None
 

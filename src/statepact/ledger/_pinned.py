@@ -22,7 +22,11 @@ def may_be_cut(cell: Cell) -> bool:
 
 def reads_of(log: SessionLog, entry: Entry) -> Sequence[Read]:
     """Return all that a step was given: the reads of its header, and those that the header's rule stands for."""
-    header = entry.header
+    return all_reads(log, entry.header)
+
+
+def all_reads(log: SessionLog, header: Header) -> Sequence[Read]:
+    """Return the same from a header, which need not be in the log yet."""
     if not header.pinned_as_of:
         return header.reads
     return (*header.reads, *_by_rule(log, header))

@@ -1,94 +1,32 @@
 """Is the log what was committed? Every digest computed again from the stored bytes. No I/O.
 
-Without a key this is the plain grade: it finds accidents and careless edits. Who can write to the
-store and knows this code can make a log that agrees with itself; against that, a head kept
-elsewhere is needed (`Verdict.head`).
+Three grades. Without a key this finds accidents and careless edits: who can write to the store and
+knows this code can make a log that agrees with itself. With the key of the log, tags are checked as
+well, which nobody else can make. With a head that was kept elsewhere, a removal of the newest entries
+is found too. `Verdict` says which it was, and what it finds and misses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
 from statepact.errors import CorruptState
+from statepact.ledger._anchor import Anchor
+from statepact.ledger._base_record import Base, base_of
 from statepact.ledger._blocks import addresses_in, is_value_id
+from statepact.ledger._claims import Claim, claims_in, merged
 from statepact.ledger._described import described
-from statepact.ledger._digest import DIGEST_SIZE, block_digest, entry_digest, leaf_digest
+from statepact.ledger._digest import DIGEST_SIZE, block_digest, entry_digest
+from statepact.ledger._erased import Leaf, decode_leaves, is_erased, whole_leaves
 from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
+from statepact.ledger._keyed import same_tag, tag_of
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._vault import KeyRing, key_of
+from statepact.ledger._verdict import Fault, Grade, Verdict
 
-FINDS = "changed or cut bytes, missing or foreign large values, gaps, and any change of order or number under a seal"
-MISSES = "a removal or an exchange of whole entries after the newest seal, and whoever computes the digests anew"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Fault:
-    """One thing that is wrong with an entry."""
-
-    revision: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"revision {self.revision}: {self.what}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What a check of a log has found."""
-
-    checked: int
-    """Entries whose digest agrees with their stored bytes."""
-    size: int
-    """Entries that are there."""
-    sealed: int
-    """How many of the oldest entries a seal confirms, in this order and number."""
-    head: str
-    """Root over all digests, in hex. Keep it elsewhere, and a later check can find what this grade misses."""
-    faults: tuple[Fault, ...] = ()
-    grade: str = "plain"
-    plain_values: int = 0
-    """Sensitive values that are stored in plain text, because no key was given when they were written."""
-    sealed_values: int = 0
-    """Sensitive values that are encrypted."""
-    unopened_values: int = 0
-    """Those of them of which only the form was checked, because no key was given."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was found."""
-        return not self.faults
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain JSON values."""
-        return {
-            "ok": self.ok,
-            "grade": self.grade,
-            "checked": self.checked,
-            "size": self.size,
-            "sealed": self.sealed,
-            "head": self.head,
-            "plain_values": self.plain_values,
-            "sealed_values": self.sealed_values,
-            "unopened_values": self.unopened_values,
-            "faults": [{"revision": fault.revision, "what": fault.what} for fault in self.faults],
-            "finds": FINDS,
-            "misses": MISSES,
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{self.checked} of {self.size} entries are what was committed · {self.sealed} under a seal"]
-        lines += [f"  {fault}" for fault in self.faults]
-        if self.sealed_values:
-            how = "not opened: no key was given" if self.unopened_values else "each opened with its key"
-            lines.append(f"{_values_text(self.sealed_values)} encrypted · {how}")
-        if self.plain_values:
-            lines.append(f"{_values_text(self.plain_values)} stored in plain text: no key was given at the time")
-        lines += [f"head {self.head}", f"grade {self.grade}: finds {FINDS};", f"  misses {MISSES}"]
-        return "\n".join(lines)
+__all__ = ["Fault", "LogCheck", "Verdict", "verify_entries"]
 
 
 def verify_entries(
@@ -97,14 +35,16 @@ def verify_entries(
     owner: str = "",
     blocks: Mapping[bytes, bytes] | None = None,
     keys: KeyRing | None = None,
+    key: bytes | None = None,
+    anchor: Anchor | None = None,
 ) -> Verdict:
     """Check the entries of one session, oldest first: revision, header and payload as stored.
 
     `None` stands for bytes that are not there. `blocks` are the large values of `owner` by address;
-    without them large values are not looked at. `keys` open sensitive values. Damaged bytes are faults,
-    never an exception.
+    without them large values are not looked at. `keys` open sensitive values; `key` is that of the
+    session's tags (`key_of_session`). Damaged bytes are faults, never an exception.
     """
-    check = LogCheck(owner, keys=keys)
+    check = LogCheck(owner, keys=keys, key=key, anchor=anchor)
     for revision, header, payload in entries:
         checked = check.entry(revision, header, payload)
         if blocks is not None:
@@ -115,14 +55,20 @@ def verify_entries(
 class LogCheck:
     """A check that is fed entry by entry, so that a long log need not be in memory."""
 
-    def __init__(self, owner: str, *, keys: KeyRing | None = None) -> None:
+    def __init__(
+        self, owner: str, *, keys: KeyRing | None = None, key: bytes | None = None, anchor: Anchor | None = None
+    ) -> None:
         self._owner = owner
         self._keys = keys
         self._plain = self._sealed_values = self._unopened = 0
+        self._anchor = anchor
+        self._tags = _TagCheck(key) if key is not None else None
+        self._erasures = _ErasureCheck()
         self._names = _SeenNames()
         self._mountain = Mountain()
-        self._roots = [self._mountain.root()]
-        self._cells: list[int] = []
+        self._base: Base | None = None
+        self._roots = {0: self._mountain.root()}
+        self._cells: dict[int, int] = {}
         self._written: set[tuple[str, str, str]] = set()
         self._faults: set[Fault] = set()
         self._last = 0
@@ -131,32 +77,43 @@ class LogCheck:
 
     def entry(self, revision: int, stored: bytes | None, payload: bytes | None) -> tuple[bytes, ...]:
         """Check the next entry; return the addresses of its large values, for `blocks`."""
-        self._check_place(revision)
         self._names.remarks.clear()
         header = self._read(stored or b"")
+        if header is not None and header.kind is Kind.BASE and not self._cells and not self._last:
+            self._start_from(revision, stored or b"")
+        in_place = self._check_place(revision)
         digest = header.digest if header else b"\x00" * DIGEST_SIZE
-        self._mountain.append(digest)
-        self._roots.append(self._mountain.root())
-        self._cells.append(len(header.cells) if header else 0)
+        if self._tags is not None:
+            what = self._tags.wrong(revision, header, self._mountain.root(), self._base, in_place)
+            if what is not None:
+                self._fault(revision, what)
+        if self._base is None or revision != self._base.size:
+            self._mountain.append(digest)
+            self._roots[self._mountain.size] = self._mountain.root()
+        self._cells[revision] = len(header.cells) if header else 0
         if header is None:
             self._fault(revision, "its header is missing or cannot be read")
             return ()
-        size = sum(cell.size for cell in header.cells)
-        if payload is None or len(payload) < size:
+        leaves = _leaves(header, payload)
+        if leaves is None:
             self._fault(revision, "its values are missing or cut short")
             return ()
-        values, extra = list(_values(header, payload)), payload[size:]
-        if _digest(header, pieces_of(stored or b"").body, values, extra) != digest:
+        if _digest(pieces_of(stored or b"").body, leaves) != digest:
             self._fault(revision, "its bytes are not those of its digest")
             return ()
         self._checked += 1
-        self._plain += sum(_plain_values(header, values))
+        self._plain += sum(_plain_values(header, leaves))
+        extra = leaves[-1].stored or b"" if len(leaves) > len(header.cells) else b""
+        if payload is not None and is_erased(payload):
+            self._erasures.is_left(revision, leaves)
+        else:
+            self._erasures.is_whole(revision)
         # Bytes that agree with their digest can still stand in the wrong place. Once something is
         # known to be damaged, though, what follows from that would only hide it.
         if not self._faults:
-            for what in self._misplaced(revision, header, extra):
-                self._fault(revision, what)
-        return tuple(_addresses(values))
+            for remark in self._misplaced(revision, header, extra):
+                self._fault(revision, remark)
+        return tuple(_addresses(leaf.stored for leaf in leaves[: len(header.cells)]))
 
     def blocks(self, revision: int, blocks: Mapping[bytes, bytes | None]) -> set[bytes]:
         """Check the large values of an entry, `None` for one that is not there; return those that are right."""
@@ -194,27 +151,68 @@ class LogCheck:
 
     def verdict(self) -> Verdict:
         """Return what was found so far."""
+        self._faults.update(self._erasures.faults())
+        keyed_from = 1
+        if self._tags is not None:
+            keyed_from = self._tags.first or 1
+            if self._cells and not self._tags.first:
+                self._fault(min(self._cells), "it has no tag, and none after it has one")
+        if self._anchor is not None and (fault := self._against(self._anchor)) is not None:
+            self._faults.add(fault)
+        grade: Grade = "anchored" if self._anchor else "keyed" if self._tags else "plain"
         return Verdict(
             checked=self._checked,
             size=self._mountain.size,
             sealed=self._sealed,
             head=self._mountain.root().hex(),
             faults=tuple(sorted(self._faults)),
+            grade=grade,
+            keyed=self._tags is not None,
+            keyed_from=keyed_from,
+            anchored=self._anchor.size if self._anchor else 0,
             plain_values=self._plain,
             sealed_values=self._sealed_values,
             unopened_values=self._unopened,
+            erased=self._erasures.values,
+            removed=self._base.size - 1 if self._base else 0,
         )
+
+    def _against(self, anchor: Anchor) -> Fault | None:
+        """Compare with a head that was kept elsewhere."""
+        root = self._roots.get(anchor.size)
+        if self._base is not None and anchor.size < self._base.size:
+            what = f"the anchor covers {anchor.size} entries, which are removed; use a head from after that"
+            return Fault(self._base.size, what)
+        if root is None:
+            gone = anchor.size - self._mountain.size
+            return Fault(self._mountain.size + 1, f"it is missing: the anchor covers {anchor.size}, {gone} are gone")
+        if root != anchor.head:
+            return Fault(anchor.size, "up to here the log is not that of the anchor: changed, exchanged or rewritten")
+        return None
 
     def _fault(self, revision: int, what: str) -> None:
         self._faults.add(Fault(revision, what))
 
-    def _check_place(self, revision: int) -> None:
+    def _start_from(self, revision: int, stored: bytes) -> None:
+        """Begin behind what a retention rule has removed."""
+        try:
+            base = base_of(pieces_of(stored).body)
+            self._mountain = Mountain.of(base.size, base.peaks)
+        except (CorruptState, ValueError):
+            return
+        if base.size == revision:
+            self._base = base
+            self._last = revision - 1
+            self._roots = {base.size: self._mountain.root()}
+
+    def _check_place(self, revision: int) -> bool:
         expected, self._last = self._last + 1, revision
         if revision > expected:
             others = "" if revision == expected + 1 else f", and all up to {revision - 1}"
             self._fault(expected, f"it is missing{others}")
         elif revision < expected:
             self._fault(revision, f"it stands behind revision {expected - 1}")
+        return revision == expected
 
     def _read(self, stored: bytes) -> Header | None:
         try:
@@ -230,15 +228,22 @@ class LogCheck:
                 yield "its step had been committed before"
             self._written.add(cell)
         for read in header.reads:
-            if not 1 <= read.revision < revision or read.cell >= self._cells[read.revision - 1]:
+            if self._base is not None and 0 < read.revision <= self._base.size:
+                continue
+            if not 1 <= read.revision < revision or read.cell >= self._cells.get(read.revision, 0):
                 yield f"it has read cell {read.cell} of revision {read.revision}, which was not there"
         if header.pinned_as_of >= revision:
             yield f"it was given the pinned facts of revision {header.pinned_as_of}, which was not there"
         if header.kind is Kind.SEAL:
             yield from self._seal(extra)
+        elif header.kind in (Kind.ERASURE, Kind.NOTE, Kind.BASE):
+            try:
+                self._erasures.claim(revision, claims_in(orjson.loads(extra) if extra else {}))
+            except (CorruptState, ValueError, AttributeError):
+                yield "its record of what was erased cannot be read"
 
     def _seal(self, extra: bytes) -> Iterator[str]:
-        before = len(self._roots) - 2
+        before = self._mountain.size - 1
         try:
             record = orjson.loads(extra)
             size, head = int(record.get("size", 0)), str(record["head"])
@@ -247,6 +252,8 @@ class LogCheck:
             return
         if not 0 <= size <= before:
             yield f"it seals {size} entries and stands behind {before}"
+        elif size not in self._roots:
+            return  # it seals what has been removed since
         elif self._roots[size].hex() != head:
             yield f"the {size} entries that it seals are not those before it: exchanged, removed or added"
         else:
@@ -274,21 +281,108 @@ class _SeenNames(Names):
         return "?"
 
 
-def _digest(header: Header, body: bytes, values: list[bytes], extra: bytes) -> bytes:
-    leaves = [*values, extra] if extra else values
+class _TagCheck:
+    """Checks the chain of tags. Each is computed from the stored tag before it, so that only the entry
+    that was touched is named; those that agree are as somebody with the key has put them."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._previous: bytes | None = None
+        """`None` if it is not known, because the entry before is damaged."""
+        self.first = 0
+        """Revision of the first entry with a tag."""
+
+    def wrong(self, revision: int, header: Header | None, head: bytes, base: Base | None, in_place: bool) -> str | None:
+        """Return what is wrong with the tag of the next entry; `head` is that over all before it."""
+        if not self.first:
+            if header is None or not header.keyed:
+                return None
+            self.first = revision
+            previous: bytes | None = head
+            if base is not None and revision == base.size:
+                previous = base.tag or head
+        else:
+            previous = self._previous if in_place else None
+        self._previous = header.tag if header is not None and header.tag else None
+        if header is None:
+            return None  # that is a fault already
+        if not header.keyed:
+            return "it has no tag: somebody without the key has written it"
+        right = previous is None or same_tag(tag_of(self._key, previous, header.digest, revision), header.tag)
+        if base is not None and revision == base.size:
+            self._previous = base.tag or header.tag
+        return None if right else "its tag is not that of somebody who has the key"
+
+
+class _ErasureCheck:
+    """Compares what is erased with what the log says was erased."""
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[int, int], tuple[Leaf, bytes]] = {}
+        self._whole: set[int] = set()
+        self._claims: list[tuple[int, Claim]] = []
+
+    def is_left(self, revision: int, leaves: Sequence[Leaf]) -> None:
+        """Take in an entry of which something is erased."""
+        for number, leaf in enumerate(leaves):
+            if leaf.was:
+                self._left[revision, number] = leaf, leaf.now(number)
+
+    def is_whole(self, revision: int) -> None:
+        """Take in an entry of which nothing is erased."""
+        self._whole.add(revision)
+
+    def claim(self, revision: int, claims: Iterable[Claim]) -> None:
+        """Take in what an entry says was erased."""
+        self._claims += [(revision, claim) for claim in claims]
+
+    @property
+    def values(self) -> int:
+        """How many values are erased and on record."""
+        return sum(len(claim.fields) for claim in merged(claim for _, claim in self._claims).values())
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield what is erased without record, and what is on record and there."""
+        claims = merged(claim for _, claim in self._claims)
+        for (revision, number), (_, now) in self._left.items():
+            claim = claims.get((revision, number))
+            if claim is None:
+                yield Fault(revision, f"value {number} of it is erased, and nothing in the log says that it should be")
+            elif claim.now != now:
+                yield Fault(revision, f"what is left of value {number} is not what its erasure has left")
+        for revision, number in claims.keys() - self._left.keys():
+            if revision in self._whole or any(place == revision for place, _ in self._left):
+                yield Fault(revision, f"value {number} of it was erased, and is there again")
+
+
+def _leaves(header: Header, payload: bytes | None) -> list[Leaf] | None:
+    """Return the leaves of an entry, `None` if they are missing or cut short."""
+    size = sum(cell.size for cell in header.cells)
+    if payload is None:
+        return None
+    if is_erased(payload):
+        try:
+            leaves = decode_leaves(payload)
+        except CorruptState:
+            return None
+        return leaves if len(leaves) >= len(header.cells) else None
+    if len(payload) < size:
+        return None
+    extra = payload[size:]
     try:
-        return entry_digest(body, [leaf_digest(header.salt, number, leaf) for number, leaf in enumerate(leaves)])
+        return whole_leaves(header.salt, [*_values(header, payload), *([extra] if extra else [])])
     except OverflowError:
-        return b""  # more cells than a commit can have
+        return None  # more cells than a commit can have
 
 
-def _values_text(count: int) -> str:
-    return f"{count} sensitive value{'' if count == 1 else 's'}"
+def _digest(body: bytes, leaves: Sequence[Leaf]) -> bytes:
+    return entry_digest(body, [leaf.digest(number) for number, leaf in enumerate(leaves)])
 
 
-def _plain_values(header: Header, values: list[bytes]) -> Iterator[int]:
+def _plain_values(header: Header, leaves: Sequence[Leaf]) -> Iterator[int]:
     """Yield for each cell how many of its sensitive values stand in it as they are."""
-    for cell, value in zip(header.cells, values, strict=True):
+    for cell, leaf in zip(header.cells, leaves, strict=False):
+        value = leaf.stored or b"{}"
         try:
             sensitive = [field.name for field in described(cell.contract).fields if field.sensitive]
             apart = addresses_in(value) if sensitive else {}
@@ -305,9 +399,9 @@ def _values(header: Header, payload: bytes) -> Iterator[bytes]:
         offset += cell.size
 
 
-def _addresses(values: Iterable[bytes]) -> Iterator[bytes]:
+def _addresses(values: Iterable[bytes | None]) -> Iterator[bytes]:
     for value in values:
         try:
-            yield from addresses_in(value).values()
+            yield from addresses_in(value or b"").values()
         except CorruptState:
             continue

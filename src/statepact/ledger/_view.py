@@ -31,6 +31,8 @@ class CellView:
     """Bit i is set if what field i of a shared value held is gone: deleted, or set anew."""
     locked: frozenset[str] = frozenset()
     """Sensitive fields whose values read `•••`, because their key was not given."""
+    erased: frozenset[str] = frozenset()
+    """Fields whose values were erased: they are not in `values`."""
 
     def says(self, number: int) -> bool:
         """Whether the writer has set field `number`."""

@@ -11,12 +11,14 @@ import orjson
 from pydantic_core import from_json
 
 from statepact.contracts import Contract
-from statepact.errors import CorruptState, UnknownRun
+from statepact.errors import CorruptState, Expired, StatepactError, UnknownRun
 from statepact.ledger._blocks import addresses_in, is_value_id, put_together
+from statepact.ledger._claims import claims_in
 from statepact.ledger._digest import block_digest
-from statepact.ledger._header import Read
+from statepact.ledger._erased import decode_leaves, is_erased
+from statepact.ledger._header import Kind, Read, kind_of
 from statepact.ledger._key import SessionKey
-from statepact.ledger._log import Cell, Entry, SessionLog
+from statepact.ledger._log import OF_THE_SESSION, Cell, Entry, SessionLog
 from statepact.ledger._pinned import reads_of
 from statepact.ledger._shared import Folded, fold
 from statepact.ledger._unset import UNSET, unset_paths
@@ -52,19 +54,42 @@ class LogReader:
         self._known_names = 0
         """Names of the entries that are known to be in the log."""
         self._folded: dict[type[Contract], Folded[Any]] = {}
+        self.until: int | None = None
+        """Revision behind which nothing is read; `None` for all there is."""
         self._kept: deque[Cell] = deque()
         self._kept_bytes = 0
 
     async def read_on(self) -> None:
         """Read the headers that have come since the last look. Raises `CorruptState` if one is missing."""
+        of_the_session: list[Entry] = []
         for stored in await self.store.headers(self.key, after=self.log.revision):
-            if stored.revision != self.log.revision + 1:
+            if self.until is not None and stored.revision > self.until:
+                break
+            based = not self.log.entries and kind_of(stored.header) is Kind.BASE
+            if stored.revision != self.log.revision + 1 and not based:
                 raise CorruptState(
                     f"session {self.key.session!r} has no revision {self.log.revision + 1}",
                     hint="entries are missing; restore the store from a backup",
                 )
-            self.log.read(stored.revision, stored.header)
+            entry = self.log.read(stored.revision, stored.header)
+            self._check_tag(entry)
             self._known_names = len(self.log.names)
+            if entry.header.kind in OF_THE_SESSION:
+                of_the_session.append(entry)
+        if of_the_session:
+            await self._take_in(of_the_session)
+
+    def _check_tag(self, entry: Entry) -> None:
+        """Check the tag of an entry that was just read; for those who have the key."""
+
+    async def _take_in(self, entries: Sequence[Entry]) -> None:
+        """Learn from the entries that say it what was erased."""
+        for entry in entries:
+            if claims := claims_in(await self.record(entry)):
+                self.log.erase(entry.revision, claims)
+                self._folded.clear()
+                self._kept = deque(cell for cell in self._kept if cell.document is not None)
+                self._kept_bytes = sum(len(cell.document or b"") for cell in self._kept)
 
     async def fetch(self, cells: Iterable[Cell]) -> None:
         """Make sure that `document` is there for each of these cells, with as few reads as possible.
@@ -82,17 +107,14 @@ class LogReader:
         addresses: set[bytes] = set()
         for cell in missing:
             payload = payloads.get(cell.revision)
-            if payload is None or len(payload) < cell.offset + cell.size:
-                raise CorruptState(
-                    f"the value of step {cell.step!r} at revision {cell.revision} is missing or cut short",
-                    hint="run `statepact verify` on the session, and restore the store from a backup",
-                )
-            raw = payload[cell.offset : cell.offset + cell.size]
+            if payload is None or not (is_erased(payload) or len(payload) >= cell.offset + cell.size):
+                raise await self._missing(cell)
+            raw = _left_of(cell, payload) if is_erased(payload) else payload[cell.offset : cell.offset + cell.size]
             stored[id(cell)] = raw
             self._note_extra(cell.revision, payload)
             addresses.update(addresses_in(raw).values())
         for revision, payload in payloads.items():
-            self._check(self.log.entries[revision - 1], payload)
+            self._check(self.log.entry(revision), payload)
         blocks = await self.store.blocks(self.key, addresses) if addresses else {}
         self._check_blocks(blocks)
         for cell in missing:
@@ -122,9 +144,31 @@ class LogReader:
                     hint="run `statepact verify` on the session, and restore the store from a backup",
                 )
 
+    async def _missing(self, cell: Cell) -> StatepactError:
+        """Return why a value cannot be read."""
+        headers = await self.store.headers(self.key)
+        if headers and headers[0].revision >= cell.revision and kind_of(headers[0].header) is Kind.BASE:
+            return Expired(
+                f"the value of step {cell.step!r} at revision {cell.revision} is older than what is kept",
+                hint="a retention rule has removed it; start a new run",
+            )
+        return CorruptState(
+            f"the value of step {cell.step!r} at revision {cell.revision} is missing or cut short",
+            hint="run `statepact verify` on the session, and restore the store from a backup",
+        )
+
     async def view(self, run: str) -> RunView:
-        """Return a run with its values. Raises `UnknownRun`, and `CorruptState` for what cannot be read."""
+        """Return a run with its values.
+
+        Raises `UnknownRun`, `Expired` if a retention rule has removed it, and `CorruptState` for what
+        cannot be read.
+        """
         log = self.log.runs.get(run)
+        if log is None and self.log.base is not None and run in self.log.base.names:
+            raise Expired(
+                f"run {run!r} of session {self.key.session!r} is older than what is kept",
+                hint=f"it still has: {', '.join(list(self.log.runs)[-10:]) or 'no run'}",
+            )
         if log is None:
             raise UnknownRun(
                 f"session {self.key.session!r} has no run {run!r}",
@@ -138,7 +182,7 @@ class LogReader:
 
         Of what a step has read, only what is among these entries is named.
         """
-        async for entry in self._views(self.log.entries[after:]):
+        async for entry in self._views(self.log.after(after)):
             yield entry
 
     async def _views(self, entries: Sequence[Entry]) -> AsyncIterator[EntryView]:
@@ -161,7 +205,7 @@ class LogReader:
             return
         ours = {entry.revision for entry in entries}
         read = {(one.revision, one.cell) for entry in entries for one in entry.header.reads}
-        others = [self.log.cell(*place) for place in sorted(read) if place[0] not in ours]
+        others = [self.log.cell(*place) for place in sorted(read) if place[0] not in ours and self.log.keeps(place[0])]
         others = [cell for cell in others if cell.shared]
         await self.fetch(others)
         for cell in others:
@@ -216,12 +260,12 @@ class LogReader:
         missing = [entry.revision for entry in entries if entry.extra is None]
         payloads = await self.store.payloads(self.key, missing) if missing else {}
         for revision in missing:
-            self._check(self.log.entries[revision - 1], payloads.get(revision, b""))
+            self._check(self.log.entry(revision), payloads.get(revision, b""))
         return payloads
 
     def _note_extra(self, revision: int, payload: bytes) -> None:
         """Keep the record of an entry that came along with its values."""
-        entry = self.log.entries[revision - 1]
+        entry = self.log.entry(revision)
         if entry.extra is None:
             entry.extra = _extra(entry, payload)
         self._note_unset(entry)
@@ -269,7 +313,20 @@ def _cell_view(cell: Cell) -> CellView:
     return CellView(
         cell.revision, cell.number, cell.step, cell.branch, cell.contract, values,
         shared=cell.shared, omitted=cell.omitted, deleted=cell.deleted, locked=frozenset(cell.locked or ()),
+        erased=cell.erased,
     )  # fmt: skip
+
+
+def _left_of(cell: Cell, payload: bytes) -> bytes:
+    """Return what is left of a cell in an entry of which something was erased: nothing, all, or a part."""
+    leaves = decode_leaves(payload)
+    if cell.number >= len(leaves):
+        raise CorruptState(f"the value of step {cell.step!r} at revision {cell.revision} is missing")
+    leaf = leaves[cell.number]
+    cell.leaf = leaf.digest(cell.number)
+    if leaf.stored is None:
+        cell.erased = frozenset(field.name for field in cell.contract.fields)
+    return b"{}" if leaf.stored is None else leaf.stored
 
 
 def _entry_view(
@@ -291,6 +348,9 @@ def _entry_view(
 
 
 def _extra(entry: Entry, payload: bytes | None) -> bytes:
+    if payload is not None and is_erased(payload):
+        leaves = decode_leaves(payload)
+        return leaves[-1].stored or b"" if len(leaves) > len(entry.cells) else b""
     return (payload or b"")[sum(cell.size for cell in entry.cells) :]
 
 

@@ -12,7 +12,7 @@ stranger's entry and say something else there, with a correct digest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -22,6 +22,8 @@ import orjson
 from statepact.errors import (
     Behind,
     CorruptState,
+    Deleted,
+    KeyMissing,
     LeaseLost,
     SessionHeld,
     SharedConflict,
@@ -31,14 +33,17 @@ from statepact.errors import (
     StoreTimeout,
 )
 from statepact.ledger._blocks import Parts
+from statepact.ledger._derived import may_have_brought
 from statepact.ledger._described import described
-from statepact.ledger._digest import entry_digest, leaf_digest, new_salt
+from statepact.ledger._digest import DIGEST_SIZE, entry_digest, leaf_digest, new_salt
 from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Reached, Read, encode_body
 from statepact.ledger._key import INSIDE, REQUEST_STEP, SessionKey
+from statepact.ledger._keyed import key_of_session, same_tag, tag_of
 from statepact.ledger._lifetime import USUAL_KEEP
 from statepact.ledger._log import Entry
+from statepact.ledger._pinned import all_reads
 from statepact.ledger._vault import KeyRing
-from statepact.stores._base import Entity, Hold, NewEntry, Store
+from statepact.stores._base import Entity, Hold, NewEntry, Rewrite, Store
 from statepact.stores._log_reader import LogReader
 
 
@@ -94,6 +99,8 @@ class Draft:
     """What the values are about."""
     extra: bytes = b""
     """JSON object with what has no place in the header: reason, usage, marks. Empty for none."""
+    as_of: int | None = None
+    """Revision at which its maker has read; what was erased since then must not come back with it."""
     requires: tuple[Requirement, ...] = ()
     """What it was made from and must still be so when it is committed."""
     keep: float | None = USUAL_KEEP
@@ -138,8 +145,11 @@ class OpenLog(LogReader):
     process or many, are safe beside each other.
     """
 
-    def __init__(self, store: Store, key: SessionKey, *, keys: KeyRing | None = None) -> None:
+    def __init__(
+        self, store: Store, key: SessionKey, *, keys: KeyRing | None = None, log_key: bytes | None = None
+    ) -> None:
         super().__init__(store, key, keys=keys)
+        self._tag_key = key_of_session(log_key, key) if log_key is not None else None
         self.hold: Hold | None = None
         """Our claim on the session: entries of its run are only kept while it is ours."""
         self.lost: LeaseLost | None = None
@@ -150,9 +160,15 @@ class OpenLog(LogReader):
         self._waiting: list[_Waiting] = []
 
     @classmethod
-    async def open(cls, store: Store, key: SessionKey, *, keys: KeyRing | None = None) -> OpenLog:
-        """Open a session and read its headers; a session that does not exist yet is empty."""
-        opened = cls(store, key, keys=keys)
+    async def open(
+        cls, store: Store, key: SessionKey, *, keys: KeyRing | None = None, log_key: bytes | None = None
+    ) -> OpenLog:
+        """Open a session and read its headers; a session that does not exist yet is empty.
+
+        With `log_key` every entry gets a tag, and the tags of those that are there are checked. Raises
+        `KeyMissing` if the first of them is of another key, `CorruptState` if a later one is.
+        """
+        opened = cls(store, key, keys=keys, log_key=log_key)
         await opened.refresh()
         return opened
 
@@ -171,8 +187,20 @@ class OpenLog(LogReader):
         # An attempt may have landed although its answer was lost.
         for waiting in self._waiting:
             if waiting.sent and waiting.entry is None:
-                landed = (entry for entry in self.log.entries[before:] if entry.header.digest in waiting.sent)
+                landed = (entry for entry in self.log.after(before) if entry.header.digest in waiting.sent)
                 waiting.entry = next(landed, None)
+
+    def _check_tag(self, entry: Entry) -> None:
+        if self._tag_key is None or not entry.header.keyed:
+            return
+        previous = self.log.previous_tag(entry.revision)
+        if same_tag(tag_of(self._tag_key, previous, entry.header.digest, entry.revision), entry.header.tag):
+            return
+        what = f"the tag of revision {entry.revision} of session {self.key.session!r} was not made with this key"
+        hint = "run `statepact verify --key-file` on the session: it names what was changed"
+        if len(previous) == DIGEST_SIZE:
+            raise KeyMissing(what, hint=f"is it the key that the log was begun with? Otherwise {hint}")
+        raise CorruptState(what, hint=hint)
 
     # -- committing ------------------------------------------------------------------------------
 
@@ -254,6 +282,7 @@ class OpenLog(LogReader):
 
     async def _send(self, batch: Sequence[tuple[_Waiting, _Prepared]]) -> None:
         """Send a batch in one append. Who is left without an entry or an error is to be sent again."""
+        self._tag([made.header for _, made in batch])
         new = [_new_entry(waiting.draft, made) for waiting, made in batch]
         hold = self.hold if batch[0][0].held else None
         if hold is not None and any(_ends(waiting.draft, hold) for waiting, _ in batch):
@@ -335,7 +364,35 @@ class OpenLog(LogReader):
         run = self.log.runs.get(draft.run)
         return run.begun.get((draft.step, draft.branch)) if run else None
 
+    def _tag(self, headers: Iterable[Header]) -> None:
+        """Give the next entries their tags."""
+        if self._tag_key is None:
+            return
+        revision = self.log.revision
+        previous = self.log.previous_tag(revision + 1)
+        for header in headers:
+            revision += 1
+            previous = header.tag = tag_of(self._tag_key, previous, header.digest, revision)
+
+    def _refuse_what_is_gone(self, draft: Draft, header: Header) -> None:
+        """Raise `Deleted` if a draft was made from values that were erased after its maker has read them."""
+        if draft.as_of is None or not self.log.erased_at:
+            return
+        for read in all_reads(self.log, header):
+            place = read.revision, read.cell
+            at = self.log.erased_at.get(place, 0)
+            if at > draft.as_of and may_have_brought(read, self.log.claims[place].fields, self.log):
+                raise Deleted(
+                    f"what step {draft.step!r} of run {draft.run!r} had read has been erased since",
+                    hint="its result is not kept, because it would bring back what was erased",
+                )
+
     def _prepared(self, draft: Draft) -> _Prepared:
+        if self._tag_key is None and self.log.entries and self.log.entries[-1].header.keyed:
+            raise KeyMissing(
+                f"session {self.key.session!r} is kept under a log key, and none was given",
+                hint="pass log_key=, or set STATEPACT_LOG_KEY",
+            )
         salt = new_salt()
         leaves = [leaf_digest(salt, number, one.parts.stored) for number, one in enumerate(draft.documents)]
         if draft.extra:
@@ -358,7 +415,9 @@ class OpenLog(LogReader):
             pinned_as_of=draft.pinned.as_of,
             pinned_reached=draft.pinned.reached,
             pinned_cut=draft.pinned.cut,
+            keyed=self._tag_key is not None,
         )
+        self._refuse_what_is_gone(draft, header)
         body = encode_body(header, self._names)
         header.digest = entry_digest(body, leaves)
         whole = [one.parts.document or one.parts.stored for one in draft.documents]
@@ -368,6 +427,24 @@ class OpenLog(LogReader):
         payload = b"".join([*(one.parts.stored for one in draft.documents), draft.extra])
         blocks = tuple([block for one in draft.documents for block in one.parts.blocks])
         return _Prepared(header, body, payload, blocks, whole)
+
+    async def rewrite(self, change: Rewrite, draft: Draft) -> Entry:
+        """Change what is stored and append the entry that says so, all or nothing.
+
+        Raises `Behind` if somebody has committed since the log was read, and `StoreError`. Read the log
+        anew afterwards: what this object knows of changed entries is old.
+        """
+        async with self._sending:
+            try:
+                made = self._prepared(draft)
+                self._tag([made.header])
+                await self.store.rewrite(self.key, change, [_new_entry(draft, made)], after=self.log.revision)
+            except BaseException:
+                self._names.cut_back(self._known_names)
+                raise
+            entry = self._arrived(made)
+            self._known_names = len(self._names)
+            return entry
 
     def _arrived(self, made: _Prepared) -> Entry:
         """Add an acknowledged entry to the log."""

@@ -48,12 +48,13 @@ async def execute(
     turn: TurnRules | None,
     entities: FindEntities | None,
     keys: KeyRing | None = None,
+    log_key: bytes | None = None,
 ) -> Run:
     """Run, or continue, one run and return how it went. Raises what `Workflow.run` and `resume` say.
 
     `turn=None` is for a session that nobody else can know.
     """
-    log = await OpenLog.open(store, key, keys=keys)
+    log = await OpenLog.open(store, key, keys=keys, log_key=log_key)
     if must_exist and id not in log.log.runs:
         raise UnknownRun(
             f"session {key.session!r} of owner {key.owner!r} has no run {id!r}",

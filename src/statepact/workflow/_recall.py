@@ -141,7 +141,7 @@ class _Search(Generic[C]):
         keys = frozenset(map(normal_id, ids))
         if not keys & values:
             return None
-        return _Use(ids[0], keys, value, log, cell, log.log.entries[cell.revision - 1].header.at)
+        return _Use(ids[0], keys, value, log, cell, log.log.entry(cell.revision).header.at)
 
 
 def _narrowed(uses: dict[str, list[_Use[C]]], asked: Asked) -> tuple[list[_Use[C]], bool]:

@@ -13,7 +13,6 @@ from statepact.contracts._upgrade import renamed
 from statepact.ledger import Cell, Snapshot, check_name
 from statepact.ledger._codec import decode, upgraded
 from statepact.ledger._header import Kind
-from statepact.ledger._mountain import Mountain
 from statepact.ledger._plan import plan_of
 from statepact.ledger._unset import mark_unset
 from statepact.models._base import Usage
@@ -84,7 +83,7 @@ class RunScope:
 
     async def close(self, status: str) -> None:
         """Seal the log at the end of the run, with the head over everything up to here."""
-        mountain = Mountain(entry.header.digest for entry in self.log.log.entries)
+        mountain = self.log.log.mountain()
         seal = {"status": status, "size": mountain.size, "head": mountain.root().hex()}
         await self.note(Kind.SEAL, "", seal)
 

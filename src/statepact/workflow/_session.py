@@ -27,7 +27,7 @@ from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._session_step import AsyncStepOpener, StepOpener
 from statepact.workflow._start import start
 from statepact.workflow._step import StepRules
-from statepact.workflow._store_choice import chosen_store
+from statepact.workflow._store_choice import chosen_log_key, chosen_store
 from statepact.workflow._turn import Turn
 from statepact.workflow._watch import entries_of
 from statepact.workflow._workflow import new_run_id
@@ -49,6 +49,7 @@ def open_session(
     lease: float | None = None,
     patience: float | None = None,
     keys: KeyRing | None = None,
+    log_key: bytes | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> SessionOpener:
     """Open a session for single steps: `with open_session("s-1") as session`, or `async with`.
@@ -63,12 +64,14 @@ def open_session(
     (seconds) this one wants the session for itself, as `Workflow.run` does: it waits for its turn, at
     most `patience` seconds, and once it has said nothing for `lease` seconds another one may take over.
 
+    `log_key` is the key under which the log is kept, as for `Workflow`.
+
     Raises `SessionHeld` when patience ends, `StoreError` if the store cannot be opened and
     `StepIdReused` if the run was started with another request.
     """
     return SessionOpener(
         name, owner=owner, store=store, run=run, request=request, lease=lease, patience=patience,
-        keys=keys, clock=clock,
+        keys=keys, log_key=log_key, clock=clock,
     )  # fmt: skip
 
 
@@ -86,8 +89,10 @@ class SessionOpener:
         lease: float | None,
         patience: float | None,
         keys: KeyRing | None,
+        log_key: bytes | None,
         clock: Clock,
     ) -> None:
+        self._log_key = chosen_log_key(log_key)
         self._key = session_key(owner, name)
         self._store = store
         self._run = check_name(run, what="run") if run is not None else new_run_id()
@@ -104,7 +109,7 @@ class SessionOpener:
         store, ours = chosen_store(self._store)
         self._ours = store if ours else None
         try:
-            log = await OpenLog.open(store, self._key, keys=self._keys)
+            log = await OpenLog.open(store, self._key, keys=self._keys, log_key=self._log_key)
             scope = RunScope(log, self._run, clock=self._clock)
             if self._lease is None:
                 await start(scope, self._request)

@@ -154,7 +154,9 @@ class StepScope:
                 item.document, item.quiet = first.document, True
 
     def _leaf(self, cell: Cell) -> bytes:
-        salt = self.run.log.log.entries[cell.revision - 1].header.salt
+        if cell.leaf:
+            return cell.leaf  # of an entry without its salt, because something of it was erased
+        salt = self.run.log.log.entry(cell.revision).header.salt
         return leaf_digest(salt, cell.number, cell.stored or b"")
 
     def value(self, wire: Input) -> Any:
@@ -349,6 +351,7 @@ class StepScope:
             entities=entities,
             keep=self.keep,
             extra=self._extra(),
+            as_of=self._revision or None,
             requires=requires,
         )
         entry = await self.run.log.append(draft)

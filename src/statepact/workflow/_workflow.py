@@ -61,7 +61,9 @@ class Workflow:
     asked in words (`Request`). `results` are the contracts that are the outcome, by default what the
     last step returns that no other step reads. `budget` is the most tokens of a prompt, `None` for
     no bound. `entities` finds what a committed value is about, beside its fields marked as ids: a
-    function from the value to pairs of kind and id (`[("order", "KX-5512")]`); see `Context.recall`.
+    function from the value to pairs of kind and id (`[("order", "KX-5512")]`); see `Context.recall`. `log_key`
+    is the key with which every entry of a log is tagged, so that `statepact verify` with that key finds
+    every edit; by default that of the environment variable STATEPACT_LOG_KEY, if any.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Workflow:
         budget: int | None = None,
         entities: FindEntities | None = None,
         keys: KeyRing | None = None,
+        log_key: bytes | None = None,
     ) -> None:
         self.name = check_name(name, what="workflow")
         if not is_contract(takes):
@@ -85,6 +88,7 @@ class Workflow:
         self.budget = budget
         self.entities = entities
         self._keys = keys
+        self._log_key = log_key
         self._defined: dict[str, tuple[Body | Workflow, StepRules, _Locals | None]] = {}
         self._checking = False
         self._wiring: Wiring | None = None
@@ -310,6 +314,7 @@ class Workflow:
         # What runs steps is loaded with the first run: a program that only defines a workflow, or
         # imports one that does, starts without it.
         from statepact.workflow._execution import TurnRules, execute
+        from statepact.workflow._store_choice import chosen_log_key
 
         graph = self.check()
         opened, ours = self._open(store, lasting=lasting)
@@ -329,6 +334,7 @@ class Workflow:
                 settled=settled,
                 turn=TurnRules(lease, patience) if lasting and lease is not None else None,
                 keys=keys if keys is not None else self._keys,
+                log_key=chosen_log_key(self._log_key),
             )
             if ours:
                 await run._measure()  # while the store is still open
