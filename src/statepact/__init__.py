@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statepact.errors import StatepactError
     from statepact.ledger import KeyRing
     from statepact.loss import LossReport
-    from statepact.stores import MemoryStore, SqliteStore, Store, open_store, rotate
+    from statepact.stores import MemoryStore, SqliteStore, Store, erase, open_store, rotate, verify
     from statepact.workflow import (
         Context,
         Each,
@@ -57,9 +57,11 @@ _HOMES = {
     "UnclaimedFacts": "workflow",
     "Upgrade": "contracts",
     "Workflow": "workflow",
+    "erase": "stores",
     "open_session": "workflow",
     "open_store": "stores",
     "rotate": "stores",
+    "verify": "stores",
     "watch": "workflow",
 }
 
@@ -90,9 +92,11 @@ __all__ = [
     "Upgrade",
     "Workflow",
     "__version__",
+    "erase",
     "open_session",
     "open_store",
     "rotate",
+    "verify",
     "watch",
 ]
 

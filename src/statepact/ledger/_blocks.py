@@ -11,7 +11,7 @@ address is an id made by chance and shorter than a digest (`_vault.py`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -116,6 +116,19 @@ def addresses_in(stored: bytes) -> dict[str, bytes]:
         return {name: bytes.fromhex(address) for name, address in orjson.loads(addresses).items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise CorruptState("the block addresses of a cell cannot be read") from error
+
+
+def fields_in(stored: bytes) -> frozenset[str]:
+    """Return the names of the fields that a cell's stored bytes hold, the large and sensitive ones too."""
+    return frozenset((*_members(stored.partition(_MARK)[0]), *addresses_in(stored)))
+
+
+def without(stored: bytes, names: Collection[str]) -> bytes:
+    """Return a cell's stored bytes without some fields; every other field stands there as it did."""
+    small, _, _ = stored.partition(_MARK)
+    left = _object({name: data for name, data in _members(small).items() if name not in names})
+    apart = {name: address.hex() for name, address in addresses_in(stored).items() if name not in names}
+    return left + _MARK + orjson.dumps(apart) if apart else left
 
 
 class Whole(NamedTuple):

@@ -53,6 +53,8 @@ class Cell:
     """Once fetched from an entry of which something was erased: the digest of the cell as committed."""
     erased: frozenset[str] = frozenset()
     """Fields whose values were erased."""
+    gone: bool = False
+    """Nothing of it is left."""
     locked: Mapping[str, str] | None = None
     """Sensitive fields of `document` that read `•••` for want of a key, with the id of that key."""
 
@@ -65,11 +67,6 @@ class Cell:
                 " which was not given, or is another key here",
                 hint="give the key ring it was written with: keys= of Workflow, run or open_session",
             )
-
-    @property
-    def gone(self) -> bool:
-        """Whether nothing of it is left."""
-        return bool(self.erased) and all(field.name in self.erased for field in self.contract.fields)
 
     @property
     def writer(self) -> str:
@@ -152,7 +149,8 @@ class SessionLog:
     """The log of one session as far as it has been read. Grows at its end and nowhere else."""
 
     __slots__ = (
-        "_mountain", "base", "claims", "entries", "erased_at", "first", "key", "names", "runs", "shared",
+        "_mountain", "base", "claims", "entries", "erased_at", "first", "key", "last_erasure", "names", "runs",
+        "shared",
     )  # fmt: skip
 
     def __init__(self, key: SessionKey) -> None:
@@ -169,6 +167,8 @@ class SessionLog:
         """What was erased, by revision and leaf."""
         self.erased_at: dict[tuple[int, int], int] = {}
         """Revision of the newest erasure of each leaf."""
+        self.last_erasure = 0
+        """Revision of the newest erasure."""
         self._mountain = Mountain()
 
     @property
@@ -234,7 +234,7 @@ class SessionLog:
             place = claim.revision, claim.leaf
             before = self.claims.get(place)
             self.claims[place] = replace(claim, fields=claim.fields | before.fields) if before else claim
-            self.erased_at[place] = revision
+            self.erased_at[place] = self.last_erasure = revision
             if not self.first <= claim.revision <= self.revision:
                 continue
             entry = self.entries[claim.revision - self.first]
@@ -243,6 +243,9 @@ class SessionLog:
                 cell.stored = cell.document = None
                 if cell.number == claim.leaf:
                     cell.erased |= claim.fields
+                    if not claim.now:
+                        cell.gone = True
+                        cell.erased |= {field.name for field in cell.contract.fields}
 
     def add(self, revision: int, header: Header, body: bytes) -> Entry:
         """Add the next entry; its names are already known."""

@@ -111,6 +111,7 @@ def fold(start: Folded[C], cells: Iterable[Cell], *, revision: int) -> Folded[C]
         check_version(contract, cell.contract.version)
         cell.must_be_open()
         version = cell.contract.version
+        erased = cell.erased
         document = upgraded(contract, cell.document or b"", written=version)
         written = decode_fields(contract, document, unset=cell.unset)
         # By name and mask: what an upgrade adds to a whole value, nobody has said in a change.
@@ -119,8 +120,10 @@ def fold(start: Folded[C], cells: Iterable[Cell], *, revision: int) -> Folded[C]
             if not (gone or said) or name not in contract.model_fields:
                 continue
             last[name] = cell
-            if not said:
+            if not said or (erased and cell.contract.fields[number].name in erased and gone):
                 values.pop(name, None)
+            elif erased and cell.contract.fields[number].name in erased:
+                continue  # what was merged in is erased; what it was merged into is not
             elif name not in written:
                 raise CorruptState(f"the change at revision {cell.revision} sets {name!r} and does not say to what")
             else:

@@ -38,7 +38,7 @@ def fact_ledger(
     rows = [
         LedgerRow(
             f"{cell.contract.name}.{field.name}",
-            shown(cell.values[field.name], field),
+            DELETED if field.name in cell.erased else shown(cell.values[field.name], field),
             tuple(
                 DELETED if deleted else _word(cell, number, field, entry, given[entry.revision], standings)
                 for entry, deleted in _deletions(cell, field, commits, gone)
@@ -47,7 +47,7 @@ def fact_ledger(
         for born in (*asked, *commits)
         for cell in born.cells
         for number, field in enumerate(cell.contract.fields)
-        if field.name in cell.values and cell.says(number)
+        if (field.name in cell.values or field.name in cell.erased) and cell.says(number)
     ]
     return Ledger(tuple(entry.writer for entry in commits), tuple(rows))
 
@@ -58,6 +58,9 @@ def _deletions(
     """Yield each entry, and whether the field of a shared value had been deleted by then."""
     deleted = False
     for entry in commits:
+        if field.name in cell.erased:
+            yield entry, entry.revision >= cell.revision
+            continue
         if cell.shared and entry.revision > cell.revision:
             deleted = deleted or f"{cell.contract.name}.{field.name}" in gone[entry.revision]
         yield entry, deleted

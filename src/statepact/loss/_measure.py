@@ -64,6 +64,7 @@ def measure(run: RunView) -> LossReport:
         conflicts=in_conflict,
         suspicious=tuple(dict.fromkeys(str(path) for entry in commits for path in entry.extra.get(SUSPICIOUS, ()))),
         locked=tuple(dict.fromkeys(_locked([*asked, *commits]))),
+        deleted=tuple(dict.fromkeys(_erased(run.commits))),
     )
 
 
@@ -72,6 +73,13 @@ def _locked(entries: Iterable[EntryView]) -> Iterator[str]:
     for entry in entries:
         for cell in entry.cells:
             yield from (f"{cell.contract.name}.{f.name}" for f in cell.contract.fields if f.name in cell.locked)
+
+
+def _erased(entries: Iterable[EntryView]) -> Iterator[str]:
+    """Facts that were erased on purpose."""
+    for entry in entries:
+        for cell in entry.cells:
+            yield from (f"{cell.contract.name}.{f.name}" for f in cell.contract.fields if f.name in cell.erased)
 
 
 # -- delivery --------------------------------------------------------------------------------------
@@ -125,7 +133,11 @@ def _unclaimed(commits: list[EntryView], outcome: list[EntryView]) -> Iterator[s
             continue
         for cell in entry.outputs:  # shared values are for the whole session: somebody may read them yet
             if (cell.revision, cell.number) not in read:
-                yield from (f"{cell.contract.name}.{f.name}" for f in cell.contract.fields if not f.pinned)
+                yield from (
+                    f"{cell.contract.name}.{f.name}"
+                    for f in cell.contract.fields
+                    if not f.pinned and f.name not in cell.erased
+                )
 
 
 # -- obligation ------------------------------------------------------------------------------------
@@ -190,7 +202,8 @@ def _facts(entries: list[EntryView]) -> Iterator[tuple[CellView, FieldRecord]]:
 
 
 def _standing(value: Any, field: str, outcome: list[EntryView]) -> tuple[Standing, str] | None:
-    """Return how a fact stands and where that is seen; `None` if it could only be seen with a key."""
+    """Return how a fact stands and where that is seen; `None` if that could only be seen in what
+    is locked or erased."""
     for entry in outcome:
         for cell in entry.cells:
             for name, answer in cell.values.items():
@@ -203,7 +216,7 @@ def _standing(value: Any, field: str, outcome: list[EntryView]) -> tuple[Standin
                 found = stands_in(value, text_of(answer)) if not isinstance(answer, (bool, int, float)) else None
                 if found is not None and not found.negated:
                     return "proven", f"{cell.contract.name}.{name}"
-    return None if any(cell.locked for entry in outcome for cell in entry.cells) else ("open", "")
+    return None if any(cell.locked or cell.erased for entry in outcome for cell in entry.cells) else ("open", "")
 
 
 def text_of(value: Any) -> str:
@@ -238,7 +251,7 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
     first = [entry for entry in run.commits[:1] if entry.step == REQUEST_STEP]
     known = [canonical(cell.values).decode() for entry in first for cell in entry.cells]
     hidden = {span for entry in first for cell in entry.cells for span in _sensitive_ids(cell)}
-    locked = any(cell.locked for entry in first for cell in entry.cells)
+    locked = any(cell.locked or cell.erased for entry in first for cell in entry.cells)
     changed: list[ChangedId] = []
     checked = 0
     for entry in commits:
@@ -248,7 +261,7 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
         # What a step recalled from earlier runs is known to it, wherever it was said.
         known += [str(found[0]) for recalled in entry.extra.get("recalled", ()) for found in recalled[1:] if found]
         for cell in entry.cells:
-            # What seems unknown may stand in a value that is locked here.
+            # What seems unknown may stand in a value that is locked here, or erased.
             if ("usage" in entry.extra or "own_prompt" in entry.extra) and not locked:
                 text = _open_text(cell)
                 checked += len({span.text for span in ids_in(text)})
@@ -257,7 +270,7 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
                     changed.append(ChangedId(item.id, entry.writer, item.kind, nearest))
         known += [text_of(dict(cell.values)) for cell in entry.cells]
         hidden |= {span for cell in entry.cells for span in _sensitive_ids(cell)}
-        locked = locked or any(cell.locked for cell in entry.cells)
+        locked = locked or any(cell.locked or cell.erased for cell in entry.cells)
     return changed, checked
 
 

@@ -135,6 +135,9 @@ class LossReport:
     locked: tuple[str, ...] = ()
     """Sensitive facts whose values could not be opened for want of a key. What would have to be seen in
     them, such as whether the outcome deals with them, is in no figure."""
+    deleted: tuple[str, ...] = ()
+    """Facts that were erased. On purpose, so they are no loss, and what could only be seen in them is in no
+    figure."""
 
     @property
     def delivered(self) -> int:
@@ -206,6 +209,8 @@ def summary_lines(report: LossReport) -> Sequence[str]:
         lines.append(f"  unclaimed (no later step declares them): {', '.join(report.unclaimed)}")
     if report.locked:
         lines.append(f"  locked (encrypted, and no key given): {', '.join(report.locked)}")
+    if report.deleted:
+        lines.append(f"  deleted (on purpose, so no loss): {', '.join(report.deleted)}")
     if report.checked_handoffs < report.handoffs:
         lines.append(
             f"  checked {report.checked_handoffs} of {report.handoffs} handoffs:"

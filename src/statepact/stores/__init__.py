@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         StoredHeader,
     )
     from statepact.stores._cached import CacheCounts, CachedStore
+    from statepact.stores._erase import Erasure, erase
     from statepact.stores._find import FoundSession, find_sessions
     from statepact.stores._memory import MemoryStore
     from statepact.stores._missing import missing
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from statepact.stores._rotate import Rotation, rotate
     from statepact.stores._sqlite import SqliteStore
     from statepact.stores._urls import open_store
+    from statepact.stores._verify import verify
 
 _HOMES = {
     "CacheCounts": "_cached",
     "CachedStore": "_cached",
     "Entity": "_base",
     "EntityUse": "_base",
+    "Erasure": "_erase",
     "FoundSession": "_find",
     "Hold": "_base",
     "MemoryStore": "_memory",
@@ -42,10 +45,12 @@ _HOMES = {
     "SqliteStore": "_sqlite",
     "Store": "_base",
     "StoredHeader": "_base",
+    "erase": "_erase",
     "find_sessions": "_find",
     "missing": "_missing",
     "open_store": "_urls",
     "rotate": "_rotate",
+    "verify": "_verify",
 }
 
 __all__ = [
@@ -53,6 +58,7 @@ __all__ = [
     "CachedStore",
     "Entity",
     "EntityUse",
+    "Erasure",
     "FoundSession",
     "Hold",
     "MemoryStore",
@@ -65,10 +71,12 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoredHeader",
+    "erase",
     "find_sessions",
     "missing",
     "open_store",
     "rotate",
+    "verify",
 ]
 
 

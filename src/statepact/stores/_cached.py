@@ -135,6 +135,11 @@ class CachedStore:
         await self.record.rewrite(key, change, entries, after=after)
         await self._forget(key)
 
+    async def scrub(self) -> bool:
+        """Let the record write over what it has let go of; see there."""
+        scrub = getattr(self.record, "scrub", None)
+        return True if scrub is None else bool(await scrub())
+
     # -- what only the record knows --------------------------------------------------------------
 
     async def hold(self, key: SessionKey, hold: Hold) -> None:

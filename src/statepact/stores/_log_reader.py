@@ -324,9 +324,11 @@ def _left_of(cell: Cell, payload: bytes) -> bytes:
         raise CorruptState(f"the value of step {cell.step!r} at revision {cell.revision} is missing")
     leaf = leaves[cell.number]
     cell.leaf = leaf.digest(cell.number)
-    if leaf.stored is None:
-        cell.erased = frozenset(field.name for field in cell.contract.fields)
-    return b"{}" if leaf.stored is None else leaf.stored
+    if leaf.stored is not None:
+        return leaf.stored
+    cell.gone = True
+    cell.erased = frozenset(field.name for field in cell.contract.fields)
+    return b"{}"
 
 
 def _entry_view(

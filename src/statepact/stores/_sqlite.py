@@ -11,7 +11,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from statepact.errors import Behind, LeaseLost, SessionHeld, SetupError, StoreReadOnly, StoreTimeout, StoreUnavailable
+from statepact.errors import (
+    Behind,
+    LeaseLost,
+    SessionHeld,
+    SetupError,
+    StoreFull,
+    StoreReadOnly,
+    StoreTimeout,
+    StoreUnavailable,
+)
 from statepact.ledger import SessionKey
 from statepact.stores._base import EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
 from statepact.stores._group_commit import GroupCommit, Job
@@ -230,6 +239,35 @@ class SqliteStore:
             db = self._open()
             with self._explained:
                 return db.execute(statement, values).fetchall()
+
+    # -- erasing ---------------------------------------------------------------------------------
+
+    async def scrub(self) -> bool:
+        """Write over everything that was deleted, in the file and in its log.
+
+        The file is written anew (`VACUUM`), because pages that were split keep old bytes, and its write-ahead
+        log is emptied. That takes as long as a copy of the file. Returns false if somebody was reading an
+        old state, or there was no room: the old bytes are then still there, call it again later.
+        """
+        import asyncio
+
+        with self._lock:
+            self._open()
+            if self._read_only:
+                raise StoreReadOnly(f"{self.path} was opened read-only", hint="open it without read_only")
+        return await asyncio.to_thread(self._scrub)
+
+    def _scrub(self) -> bool:
+        db = connect(self.path, read_only=False, full=True, wait=self._lock_timeout)
+        try:
+            with self._explained:
+                db.execute("vacuum")
+                ((busy, *_),) = db.execute("pragma wal_checkpoint(truncate)").fetchall()
+                return not busy
+        except (StoreTimeout, StoreFull):
+            return False
+        finally:
+            db.close()
 
     # -- opening and closing ---------------------------------------------------------------------
 

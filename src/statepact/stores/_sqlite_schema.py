@@ -71,6 +71,8 @@ def connect(path: Path, *, read_only: bool, full: bool, wait: float = 0.0) -> sq
         if not read_only:
             _use_wal(db, wait)
             db.execute(f"pragma synchronous={'full' if full else 'normal'}")
+            # What is deleted or replaced is overwritten with zeros at once; `scrub` does the rest.
+            db.execute("pragma secure_delete=on").fetchone()
     except BaseException:
         db.close()
         raise

@@ -32,9 +32,17 @@ class PinnedFacts:
         self._names: set[str] = set()
         """The contracts of these cells."""
         self._lines: dict[frozenset[str], _Lines] = {}
+        self._erasure = 0
+        """The newest erasure that is taken into account."""
 
     async def shown(self, revision: int, declared: Collection[str], request: str) -> Shown:
         """Return what a step is shown of the facts of its snapshot, without those of contracts it declares."""
+        if self._erasure != self._log.log.last_erasure:
+            # What was rendered before may hold what has been erased since.
+            self._erasure = self._log.log.last_erasure
+            self._items.clear()
+            self._names.clear()
+            self._lines.clear()
         self._read_on()
         left_out = frozenset([name for name in declared if name in self._names])
         lines = self._lines.get(left_out)
@@ -105,8 +113,11 @@ class _Lines:
 
 def _items_of(cell: Cell) -> Iterator[Item]:
     contract = cell.contract
-    limits = tuple(field.name for field in contract.fields if field.limit)
-    others = tuple(field.name for field in contract.pinned if not field.limit)
+    left = [field for field in contract.pinned if field.name not in cell.erased]
+    limits = tuple(field.name for field in left if field.limit)
+    others = tuple(field.name for field in left if not field.limit)
+    if not left:
+        return  # all of them were erased
     if not may_be_cut(cell):
         yield Item(cell, (*limits, *others))
         return

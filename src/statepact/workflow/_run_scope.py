@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import orjson
 
 from statepact.contracts import Contract
-from statepact.contracts._upgrade import renamed
+from statepact.contracts._upgrade import path_of, renamed
+from statepact.errors import Deleted
 from statepact.ledger import Cell, Snapshot, check_name
 from statepact.ledger._codec import decode, upgraded
 from statepact.ledger._header import Kind
@@ -48,6 +49,8 @@ class RunScope:
         """What the run was asked, as text; empty if nothing was."""
         self.open_request = ""
         """The same without sensitive facts, for steps that do not declare the request's contract."""
+        self.request_cell: tuple[Cell, frozenset[str]] | None = None
+        """Where the request stands, and what of it had been erased when it was read."""
         self.usage = Usage(estimated=False)
         self.pinned = PinnedFacts(log, run)
         self._untaken: dict[Cell, Contract] = {}
@@ -55,6 +58,14 @@ class RunScope:
     def snapshot(self) -> Snapshot:
         """Return what the run can see now."""
         return Snapshot(self.log.log, self.run)
+
+    def check_request(self) -> None:
+        """Raise `Deleted` if what the run was asked has been erased since it was read."""
+        if self.request_cell is not None and self.request_cell[0].erased != self.request_cell[1]:
+            raise Deleted(
+                f"what run {self.run!r} was asked has been erased",
+                hint="the log says who erased it, when and why; start a new run if the work is to be done again",
+            )
 
     async def values(self, contract: type[C]) -> list[C]:
         """Return what the run has committed of a kind, in the order of the commits."""
@@ -79,7 +90,7 @@ class RunScope:
         `document` are its bytes as the contract reads them, after its upgrades.
         """
         value = self._untaken.pop(cell, None)
-        return value if type(value) is contract else decoded(cell, document, contract)
+        return value if type(value) is contract and not cell.erased else decoded(cell, document, contract)
 
     async def close(self, status: str) -> None:
         """Seal the log at the end of the run, with the head over everything up to here."""
@@ -104,11 +115,33 @@ def _is_rebuilt_by_check(contract: type[Contract]) -> bool:
     return all(node.direct and node.native and not node.checked for node in plan_of(contract).root.reachable())
 
 
+def erased_for(cell: Cell, contract: type[Contract]) -> tuple[str, ...]:
+    """Return the erased fields of a fetched cell without which a contract cannot be read."""
+    if not cell.erased:
+        return ()
+    names = [field.name for field in cell.contract.fields if field.name in cell.erased]
+    if cell.gone or path_of(contract, cell.contract.version):
+        return tuple(names)  # an upgrade may need any of them
+    fields = contract.model_fields
+    return tuple(name for name in names if name in fields and fields[name].is_required())
+
+
+def must_be_there(cell: Cell, contract: type[Contract]) -> None:
+    """Raise `Deleted` if a contract cannot be read from a fetched cell without what was erased."""
+    if names := erased_for(cell, contract):
+        what = cell.contract.name if cell.gone else f"{cell.contract.name}.{', '.join(names)}"
+        raise Deleted(
+            f"{what} of step {cell.step!r} in run {cell.run!r} has been erased",
+            hint="the log says who erased it, when and why; start a new run if the work is to be done again",
+        )
+
+
 def value_of(cell: Cell, contract: type[C]) -> C:
     """Return the value of a fetched cell, a fresh object each time: nobody can change what others see.
 
-    Raises `KeyMissing` for one that is locked.
+    Raises `KeyMissing` for one that is locked, and `Deleted` for one that cannot be without what was erased.
     """
+    must_be_there(cell, contract)
     cell.must_be_open()
     return decoded(cell, upgraded(contract, cell.document or b"", written=cell.contract.version), contract)
 
@@ -118,6 +151,7 @@ def decoded(cell: Cell, document: bytes, contract: type[C]) -> C:
 
     `document` are its bytes as the contract reads them, after its upgrades.
     """
+    must_be_there(cell, contract)
     cell.must_be_open()
     value = decode(contract, document)
     if cell.omitted or cell.unset:

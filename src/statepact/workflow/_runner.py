@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from statepact.contracts import Contract
 from statepact.errors import (
     ContextTooLarge,
+    Deleted,
     EffectUnknown,
     MissingInput,
     SetupError,
@@ -158,7 +159,12 @@ class Runner:
             try:
                 if rules.covers:
                     scope.extra["covers"] = [f"{c.contract_name}.{field}" for c, field in rules.covers]
-                await scope.load()
+                try:
+                    await scope.load()
+                except Deleted as gone:
+                    # As if its writer had failed: what it needs will not come.
+                    await self._note(step, gone, scope)
+                    return StepOutcome("blocked", gone)
                 if (entry := await scope.stored()) is not None:
                     return StepOutcome("stored", wrote=_written(entry), gathered=await self._gathered(step, entry))
                 if step.wires.shared:

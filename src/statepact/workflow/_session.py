@@ -23,7 +23,7 @@ from statepact.stores._open_log import OpenLog
 from statepact.workflow._at_once import read_now
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
 from statepact.workflow._portal import wait_for
-from statepact.workflow._run_scope import RunScope, value_of
+from statepact.workflow._run_scope import RunScope, erased_for, value_of
 from statepact.workflow._session_step import AsyncStepOpener, StepOpener
 from statepact.workflow._start import start
 from statepact.workflow._step import StepRules
@@ -209,17 +209,24 @@ class AsyncSession(_Readable):
         )
 
     async def get(self, contract: type[C], *, run: str | None = None) -> C | None:
-        """Return the newest value of a kind in a run (by default this one), `None` if there is none."""
-        values = await self.all(contract, run=run)
-        return values[-1] if values else None
+        """Return the newest value of a kind in a run (by default this one), `None` if there is none.
+
+        Raises `Deleted` if it was erased.
+        """
+        cells = (await self._cells(contract, run))[-1:]
+        await self._scope.log.fetch(cells)
+        return value_of(cells[0], contract) if cells else None
 
     async def all(self, contract: type[C], *, run: str | None = None) -> list[C]:
-        """Return all values of a kind in a run (by default this one), oldest first."""
+        """Return all values of a kind in a run (by default this one), oldest first, without those erased."""
+        cells = await self._cells(contract, run)
+        await self._scope.log.fetch(cells)
+        return [value_of(cell, contract) for cell in cells if not erased_for(cell, contract)]
+
+    async def _cells(self, contract: type[Contract], run: str | None) -> list[Cell]:
         await self._scope.log.refresh()
         log = self._scope.log.log.runs.get(run or self._scope.run)
-        cells: list[Cell] = log.by_contract.get(contract.contract_name, []) if log else []
-        await self._scope.log.fetch(cells)
-        return [value_of(cell, contract) for cell in cells]
+        return log.by_contract.get(contract.contract_name, []) if log else []
 
     async def shared(self, contract: type[C], *, at: int | None = None) -> C | None:
         """Return a shared value of the session, now or as it stood at revision `at`; `None` before its first change.

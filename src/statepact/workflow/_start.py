@@ -16,7 +16,7 @@ from statepact.ledger._codec import encode
 from statepact.ledger._described import ContractRecord
 from statepact.ledger._nodes import canonical
 from statepact.workflow._request import Request, request_of
-from statepact.workflow._run_scope import RunScope, value_of
+from statepact.workflow._run_scope import RunScope, must_be_there, value_of
 from statepact.workflow._step_scope import StepScope
 
 C = TypeVar("C", bound=Contract)
@@ -36,7 +36,7 @@ async def start(
 
     `results` are the names of the contracts that are the outcome of the run, as far as known.
 
-    Raises `StepIdReused` if the run was started with another request.
+    Raises `StepIdReused` if the run was started with another request, and `Deleted` if that was erased.
     """
     entry = run.snapshot().commit(REQUEST_STEP)
     if entry is None:
@@ -53,11 +53,14 @@ async def start(
 async def _check_same_request(run: RunScope, entry: Entry, request: str | Contract | None) -> None:
     cell = entry.cells[0]
     await run.log.fetch([cell])
+    if cell.gone:
+        must_be_there(cell, Request)
+    run.request_cell = cell, cell.erased
     asked = request if isinstance(request, Contract) or request is None else request_of(request)
     if asked is not None:
         cell.must_be_open()
     # Values and not stored bytes: a sealed value has other ones each time.
-    if asked is not None and encode(asked) != cell.document:
+    if asked is not None and not cell.erased and encode(asked) != cell.document:
         raise StepIdReused(
             f"run {run.run!r} was started with another request",
             hint="use another id for another request, or resume the run without one",

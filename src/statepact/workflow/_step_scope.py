@@ -34,7 +34,7 @@ from statepact.workflow._fan_out import Awaited, Gathered
 from statepact.workflow._one_of import one_of
 from statepact.workflow._pinned import Shown
 from statepact.workflow._render import Item, mark_sent, neutral, prompt_of, show
-from statepact.workflow._run_scope import RunScope, value_of
+from statepact.workflow._run_scope import RunScope, erased_for, must_be_there, value_of
 from statepact.workflow._shared import Shared
 from statepact.workflow._shared_values import SharedValues
 from statepact.workflow._wiring import Input, Wanted
@@ -84,7 +84,7 @@ class StepScope:
     # -- reading ---------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Read the declared inputs. Raises `MissingInput`, `ConflictingValues`, `VersionMismatch`."""
+        """Read the declared inputs. Raises `MissingInput`, `ConflictingValues`, `VersionMismatch`, `Deleted`."""
         snapshot = self.run.snapshot()
         self._revision = snapshot.revision
         chosen: list[Cell] = []
@@ -95,9 +95,15 @@ class StepScope:
             self._cells[wire.contract] = cells
             chosen += cells
         await self.run.log.fetch(chosen)
+        declared = {wire.contract.contract_name: wire.contract for wire in self.inputs}
+        gone = [cell for cell in chosen if erased_for(cell, declared[cell.contract.name])]
+        if gone:
+            self._leave_out(gone)
         missing = []
         for wire in self.inputs:
             cells = self._cells[wire.contract]
+            if any(cell.contract.name == wire.contract.contract_name for cell in gone) and not cells:
+                continue  # whether it is needed at all is seen below
             if not cells and wire.wanted is Wanted.ONE:
                 missing.append(wire.contract.contract_name)
             if len(cells) > 1 and wire.wanted in (Wanted.ONE, Wanted.MAYBE):
@@ -107,14 +113,30 @@ class StepScope:
                 f"step {self.name!r} did not run: {', '.join(missing)} has no committed value in this run",
                 hint="the step that returns it must have committed first",
             )
-        declared = {wire.contract.contract_name: wire.contract for wire in self.inputs}
-        self._items = [Item(cell, document=_readable(cell, declared[cell.contract.name])) for cell in chosen]
+        self._items = [
+            Item(cell, document=_readable(cell, declared[cell.contract.name])) for cell in chosen if cell not in gone
+        ]
         if self._merged:
             self._show_as_one()
         self._digest = input_digest(self.run.run, self.name, self.branch, self._digested(chosen))
         for contract, awaited in self.awaited.items():
             came = len(awaited.names) - len(awaited.missing)
             self.extra.setdefault("gathered", {})[contract.contract_name] = [came, *awaited.names]
+        if gone and snapshot.commit(self.name, self.branch) is None:
+            self._must_not_need(gone)
+
+    def _leave_out(self, gone: Sequence[Cell]) -> None:
+        """Go on without cells that were erased."""
+        for contract, cells in self._cells.items():
+            self._cells[contract] = [cell for cell in cells if cell not in gone]
+
+    def _must_not_need(self, gone: Sequence[Cell]) -> None:
+        """Raise `Deleted` if a required input was erased. What a step has committed before needs it no more."""
+        for wire in self.inputs:
+            if wire.wanted is Wanted.ONE and not self._cells[wire.contract]:
+                for cell in gone:
+                    if cell.contract.name == wire.contract.contract_name:
+                        must_be_there(cell, wire.contract)
 
     async def hold(self, contracts: Iterable[type[Contract]]) -> None:
         """Read shared values of the session as it has them now."""
@@ -187,7 +209,9 @@ class StepScope:
             if cell.revision < ours
         ]
         await self.run.log.fetch(cells)
-        return [value_of(cell, contract) for cell in cells]
+        if cells:
+            self.extra["earlier"] = sorted({*self.extra.get("earlier", ()), contract.contract_name})
+        return [value_of(cell, contract) for cell in cells if not erased_for(cell, contract)]
 
     @property
     def digest(self) -> bytes:
@@ -222,6 +246,7 @@ class StepScope:
 
     async def prompt(self, instruction: str, fields: Iterable[str] = (), *, budget: int | None = None) -> Prompt:
         """Return the baton and the instruction as a prompt. Raises `ContextTooLarge`."""
+        self.run.check_request()
         pinned = await self._show_baton()
         shared: Sequence[Item] = ()
         if self.shared is not None:
@@ -418,6 +443,8 @@ class StepScope:
                 if not cells:
                     continue
                 await self.run.log.fetch(cells)
+                if link.field in cells[0].erased or erased_for(cells[0], link.contract):
+                    continue  # what would be answered has been erased
                 earlier = getattr(value_of(cells[0], link.contract), link.field)
                 if earlier is None:
                     continue  # there is nothing to answer

@@ -56,6 +56,7 @@ async def _run(inner: Workflow, context: Context, asked: Contract) -> list[Contr
     await start(scope, asked, workflow=inner.name, results=[one.contract_name for one in graph.results])
     # What the whole is asked stays what is asked; the part sees what it was given as a value.
     scope.request, scope.open_request = outer.request, outer.open_request
+    scope.request_cell = outer.request_cell
     outcomes = await Runner(graph, scope, context._model, context._settled).run()
     outer.usage += scope.usage
     problem = next((one.problem for one in outcomes.values() if one.ending in ("failed", "blocked")), None)

@@ -1,0 +1,258 @@
+"""Erasing: values go, the log still verifies, and it says who, when and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import orjson
+
+from statepact.errors import Behind, SetupError, UnknownSession
+from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
+from statepact.ledger._blocks import fields_in, without
+from statepact.ledger._claims import Claim
+from statepact.ledger._digest import new_salt
+from statepact.ledger._erased import NO_SALT, Leaf, encode_leaves
+from statepact.ledger._erasure import Fact, Plan, plan_of, safe_record
+from statepact.ledger._header import Kind
+from statepact.ledger._log import Entry
+from statepact.stores._base import Entity, Rewrite, Store
+from statepact.stores._leaves import addresses_of, leaves_of, record_of
+from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._remains import remains_of, texts_of
+
+MOST_TRIES = 20
+"""Tries against others who commit to the session meanwhile."""
+
+MOST_ENTITIES = 1_000_000
+
+
+@runtime_checkable
+class Scrubs(Protocol):
+    """A store that keeps bytes it has let go of, until it is told to write over them."""
+
+    async def scrub(self) -> bool:
+        """Write over what was deleted; false if somebody who reads an old state is in the way."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What an erasure has done."""
+
+    values: int = 0
+    """Values that are gone."""
+    derived: int = 0
+    """Committed outputs that went because they were made from others."""
+    kept: int = 0
+    """Committed outputs that were made from what is gone, and stay because that was asked for."""
+    sessions: tuple[str, ...] = ()
+    """The sessions in which something was erased."""
+    remains: tuple[str, ...] = ()
+    """Places where one of the erased values still stands, by itself or in a text: nothing says that it came
+    from there. In names of runs, steps and branches nothing is ever erased."""
+    scrubbed: bool = True
+    """Whether the store has also written over the bytes it had let go of. If not, somebody was reading an old
+    state: call `scrub` on the store once they have ended."""
+
+    def __add__(self, other: Erasure) -> Erasure:
+        return Erasure(
+            values=self.values + other.values,
+            derived=self.derived + other.derived,
+            kept=self.kept + other.kept,
+            sessions=self.sessions + other.sessions,
+            remains=self.remains + other.remains,
+            scrubbed=self.scrubbed and other.scrubbed,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "values": self.values,
+            "derived": self.derived,
+            "kept": self.kept,
+            "sessions": list(self.sessions),
+            "remains": list(self.remains),
+            "scrubbed": self.scrubbed,
+        }
+
+
+async def erase(
+    store: Store,
+    *,
+    owner: str = DEFAULT_OWNER,
+    session: str | None = None,
+    fact: str | None = None,
+    by: str,
+    reason: str,
+    keep_derived: bool = False,
+    log_key: bytes | None = None,
+    at: int | None = None,
+) -> Erasure:
+    """Erase values for good: of one fact, of a session, or of an owner.
+
+    `fact` is `Order.phone` or `Order`, in the whole session, or at one revision (`Order.phone@7`). Without
+    it all values of `session` go, and without a session those of all sessions of `owner`. What steps have
+    committed after they were given an erased value goes, too; `keep_derived` keeps it, and the log says so.
+
+    Digests stay, so the log verifies; salts go, so no digest helps anybody who guesses. `by` and `reason`
+    are committed with the time (`at`, milliseconds since 1970) and the places: they must hold no value.
+    Readers get `Deleted`. Each session is changed in one step or not at all: an erasure of an owner that
+    is cut off is continued by calling it again. `log_key` is that of logs with tags.
+
+    Raises `UnknownSession`, `SetupError` for a `fact` of another form or without a session, `CorruptState`
+    for a damaged log, and `StoreError`.
+    """
+    if not by or not reason:
+        raise SetupError("an erasure needs who and why", hint="pass by= and reason=, without any value in them")
+    if fact is not None and session is None:
+        raise SetupError("a fact is erased in a session", hint="pass session=, or erase the owner as a whole")
+    what = Fact.of(fact) if fact is not None else None
+    names = [session] if session is not None else [info.session for info in await store.sessions(owner)]
+    total = Erasure()
+    for name in names:
+        job = _Job(store, session_key(owner, name), what, by=by, reason=reason, at=at)
+        total += await job.run(keep_derived=keep_derived, log_key=log_key)
+    if isinstance(store, Scrubs):
+        total = replace(total, scrubbed=await store.scrub())
+    return total
+
+
+class _Job:
+    """The erasure in one session."""
+
+    def __init__(
+        self, store: Store, key: SessionKey, fact: Fact | None, *, by: str, reason: str, at: int | None
+    ) -> None:
+        self._store = store
+        self._key = key
+        self._fact = fact
+        self._by = by
+        self._reason = reason
+        self._at = at
+
+    async def run(self, *, keep_derived: bool, log_key: bytes | None) -> Erasure:
+        for left in range(MOST_TRIES - 1, -1, -1):
+            log = await OpenLog.open(self._store, self._key, log_key=log_key)
+            if not log.log.entries:
+                raise UnknownSession(f"owner {self._key.owner!r} has no session {self._key.session!r}")
+            try:
+                return await self._once(log, keep_derived)
+            except Behind:
+                if not left:
+                    raise
+        raise AssertionError
+
+    async def _once(self, log: OpenLog, keep_derived: bool) -> Erasure:
+        leaves = await leaves_of(self._store, self._key, log.log)
+        plan = plan_of(
+            log.log,
+            lambda entry: record_of(entry, leaves[entry.revision]),
+            fact=self._fact,
+            keep_derived=keep_derived,
+        )
+        changed, claims = _changed(log, leaves, plan)
+        if not claims:
+            return Erasure(kept=len(plan.kept))
+        old = {revision: leaves[revision] for revision in changed}
+        left = {**leaves, **changed}
+        gone = _addresses(log, old) - _addresses(log, left)
+        texts = await texts_of(self._store, self._key, log.log, old, changed)
+        change = Rewrite(
+            replace={
+                entry.revision: (_header(entry), encode_leaves(changed[entry.revision]))
+                for entry in log.log.entries
+                if entry.revision in changed
+            },
+            blocks=dict.fromkeys(gone),
+            forget=await self._entities(texts),
+        )
+        values = sum(len(claim.fields) for claim in claims)
+        record = {
+            "by": self._by,
+            "reason": self._reason,
+            "what": str(self._fact or "session"),
+            "derived": len(plan.derived),
+            "kept": len(plan.kept),
+            "erased": [claim.as_dict() for claim in claims],
+        }
+        at = self._at if self._at is not None else time.time_ns() // 1_000_000
+        draft = Draft(kind=Kind.ERASURE, at=at, run="", step="", extra=orjson.dumps(record), keep=None)
+        await log.rewrite(change, draft)
+        return Erasure(
+            values=values,
+            derived=len(plan.derived),
+            kept=len(plan.kept),
+            sessions=(self._key.session,),
+            remains=await remains_of(self._store, self._key, log.log, left, texts),
+        )
+
+    async def _entities(self, texts: Iterable[str]) -> Iterable[Entity] | None:
+        """Return what the session is not about any more."""
+        if self._fact is None:
+            return None
+        text = "\n".join(texts)
+        plain = _plain(text)
+        uses = await self._store.entities(self._key.owner, most=MOST_ENTITIES)
+        ours = [Entity(use.kind, use.value) for use in uses if use.session == self._key.session]
+        # An index may keep an id in another spelling, without its dashes.
+        return [entity for entity in ours if entity.value in text or _plain(entity.value) in plain]
+
+
+def _plain(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _changed(log: OpenLog, leaves: Mapping[int, list[Leaf]], plan: Plan) -> tuple[dict[int, list[Leaf]], list[Claim]]:
+    """Return the new leaves of entries that change, and what the log will say about it."""
+    changed: dict[int, list[Leaf]] = {}
+    claims: list[Claim] = []
+    for entry in log.log.entries:
+        new = list(leaves[entry.revision])
+        found: list[Claim] = []
+        for cell in entry.cells:
+            place = entry.revision, cell.number
+            if place in plan.fields or place in plan.whole:
+                leaf, fields = _erased(new[cell.number], cell.number, plan.fields.get(place), place in plan.whole)
+                if leaf != new[cell.number]:
+                    new[cell.number] = leaf
+                    found.append(Claim(*place, fields, leaf.now(cell.number)))
+        if entry.revision in plan.records and len(new) > len(entry.cells):
+            number = len(entry.cells)
+            record = record_of(entry, new)
+            safe = safe_record(record)
+            if safe != record:
+                left = Leaf(
+                    orjson.dumps(safe) if safe else None, new_salt() if safe else b"", new[number].digest(number)
+                )
+                new[number] = left
+                found.append(Claim(entry.revision, number, frozenset(), left.now(number)))
+        if found:
+            changed[entry.revision] = new
+            claims += found
+    return changed, claims
+
+
+def _erased(leaf: Leaf, number: int, fields: frozenset[str] | None, whole: bool) -> tuple[Leaf, frozenset[str]]:
+    """Return what is left of a cell, and which of its fields are gone."""
+    if leaf.stored is None:
+        return leaf, frozenset()
+    there = fields_in(leaf.stored)
+    gone = there if whole else there & (fields or frozenset())
+    if not gone and not whole:
+        return leaf, frozenset()
+    if gone == there:
+        return Leaf(None, was=leaf.digest(number)), gone
+    return Leaf(without(leaf.stored, gone), new_salt(), leaf.digest(number)), gone
+
+
+def _header(entry: Entry) -> bytes:
+    """Return the header of an entry without its salt."""
+    return replace(entry.header, salt=NO_SALT).stored(entry.body)
+
+
+def _addresses(log: OpenLog, leaves: Mapping[int, list[Leaf]]) -> set[bytes]:
+    entries = (entry for entry in log.log.entries if entry.revision in leaves)
+    return {address for entry in entries for address in addresses_of(entry, leaves[entry.revision])}
