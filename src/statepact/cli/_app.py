@@ -181,3 +181,23 @@ def rotate(*, debug: bool, **chosen: Any) -> None:
         from statepact.cli._rotate import rotate_keys
 
         rotate_keys(**chosen)
+
+
+@app.command()
+@click.argument("session", required=False)
+@of_a_store
+@of_a_log_key
+@click.option("--all-sessions", is_flag=True, help="Of all sessions of the owner.")
+@click.option("--fact", metavar="CONTRACT[.FIELD][@REVISION]", help="Only this fact and what was made from it.")
+@click.option("--by", required=True, metavar="NAME", help="Who erases. Committed to the log.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why, without any value. Committed to the log.")
+@click.option("--keep-derived", is_flag=True, help="Keep what was made from erased values; the log says so.")
+@of_all
+def erase(*, debug: bool, **chosen: Any) -> None:
+    """Erase values for good; the log still verifies and says who, when and why."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._erase import erase_values
+
+        erase_values(**chosen)

@@ -78,6 +78,16 @@ class Erasure:
             "scrubbed": self.scrubbed,
         }
 
+    def __str__(self) -> str:
+        where = f"{len(self.sessions)} session{'' if len(self.sessions) == 1 else 's'}"
+        lines = [f"{self.values} values erased in {where} · {self.derived} outputs made from them went, too"]
+        if self.kept:
+            lines.append(f"  {self.kept} outputs made from them stay, as was asked for")
+        lines += [f"  an erased value still stands in {place}" for place in self.remains]
+        if not self.scrubbed:
+            lines.append("  the store still holds the old bytes: somebody reads an old state, so scrub it later")
+        return "\n".join(lines)
+
 
 async def erase(
     store: Store,
