@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statepact.errors import StatepactError
     from statepact.ledger import KeyRing
     from statepact.loss import LossReport
-    from statepact.stores import MemoryStore, SqliteStore, Store, erase, open_store, rotate, verify
+    from statepact.stores import Keep, MemoryStore, SqliteStore, Store, erase, open_store, retain, rotate, verify
     from statepact.workflow import (
         Context,
         Each,
@@ -39,6 +39,7 @@ _HOMES = {
     "Gathered": "workflow",
     "Id": "contracts",
     "IdOf": "contracts",
+    "Keep": "stores",
     "KeyRing": "ledger",
     "Limit": "contracts",
     "LossReport": "loss",
@@ -60,6 +61,7 @@ _HOMES = {
     "erase": "stores",
     "open_session": "workflow",
     "open_store": "stores",
+    "retain": "stores",
     "rotate": "stores",
     "verify": "stores",
     "watch": "workflow",
@@ -73,6 +75,7 @@ __all__ = [
     "Gathered",
     "Id",
     "IdOf",
+    "Keep",
     "KeyRing",
     "Limit",
     "LossReport",
@@ -95,6 +98,7 @@ __all__ = [
     "erase",
     "open_session",
     "open_store",
+    "retain",
     "rotate",
     "verify",
     "watch",

@@ -9,9 +9,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from _postgres import postgres_database, postgres_server, postgres_url
+from _valkey import valkey_server, valkey_url
 
 from statepact import MemoryStore, SqliteStore, Store
-from statepact.stores import CachedStore
+from statepact.stores import CachedStore, open_store
+
+__all__ = ["postgres_database", "postgres_server", "postgres_url", "valkey_server", "valkey_url"]
 
 BACKENDS = {
     "memory": lambda folder: MemoryStore(),
@@ -20,7 +24,13 @@ BACKENDS = {
 }
 
 
-@pytest.fixture(params=sorted(BACKENDS))
+@pytest.fixture(params=[*sorted(BACKENDS), "postgres", "redis"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    async with BACKENDS[request.param](tmp_path) as opened:
+    if request.param == "postgres":
+        opened = open_store(request.getfixturevalue("postgres_url"))
+    elif request.param == "redis":
+        opened = open_store(request.getfixturevalue("valkey_url"))
+    else:
+        opened = BACKENDS[request.param](tmp_path)
+    async with opened:
         yield opened

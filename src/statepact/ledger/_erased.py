@@ -21,6 +21,7 @@ from statepact.ledger._digest import DIGEST_SIZE, SALT_SIZE, leaf_salt, salted_d
 
 # No payload begins with NUL otherwise: cells and records are JSON objects.
 _MARK = b"\x00erased 1\x00"
+_BASE_MARK = b"\x00retain 1\x00"
 _KEPT, _ERASED, _REDACTED = range(3)
 
 NO_SALT = b"\x00" * SALT_SIZE
@@ -53,13 +54,18 @@ def whole_leaves(salt: bytes, stored: Iterable[bytes]) -> list[Leaf]:
 
 
 def is_erased(payload: bytes) -> bool:
-    """Whether a payload is such a record."""
-    return payload.startswith(_MARK)
+    """Whether a payload is such a record, that of a base included."""
+    return payload.startswith((_MARK, _BASE_MARK))
 
 
-def encode_leaves(leaves: Sequence[Leaf]) -> bytes:
-    """Return the payload of an entry of which something was erased."""
-    out = bytearray(_MARK + len(leaves).to_bytes(2, "big"))
+def is_base(payload: bytes) -> bool:
+    """Whether a payload is that of a base, which stands in the place of a removed entry."""
+    return payload.startswith(_BASE_MARK)
+
+
+def encode_leaves(leaves: Sequence[Leaf], *, base: bool = False) -> bytes:
+    """Return the payload of an entry of which something was erased, or of a base."""
+    out = bytearray((_BASE_MARK if base else _MARK) + len(leaves).to_bytes(2, "big"))
     for leaf in leaves:
         if leaf.stored is None:
             out += bytes((_ERASED,)) + leaf.was

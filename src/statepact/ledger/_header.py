@@ -258,7 +258,7 @@ def decode_header(stored: bytes, names: Names) -> Header:
         kind = Kind(body[0] & ~KEYED)
         numbers = Numbers(body, _NUMBERS_AT)
         at, run, step, branch = (next(numbers) for _ in range(4))
-        cells = [_numbered_cell(numbers) for _ in range(next(numbers))]
+        cells = [numbered_cell(numbers) for _ in range(next(numbers))]
         reads = [_read(numbers) for _ in range(next(numbers))]
         pinned_as_of = next(numbers)
         pinned = next(numbers) if pinned_as_of else int(Reached.SENT)
@@ -285,7 +285,8 @@ def decode_header(stored: bytes, names: Names) -> Header:
         raise CorruptState(f"a header of {len(stored)} bytes cannot be read") from error
 
 
-def _numbered_cell(numbers: Numbers) -> tuple[int, CellSize]:
+def numbered_cell(numbers: Numbers) -> tuple[int, CellSize]:
+    """Return the next cell of a header, with its contract as a number."""
     contract, size = next(numbers), next(numbers)
     omitted, deleted = (next(numbers), next(numbers)) if size & 1 else (0, 0)
     return contract, CellSize("", size >> 2, bool(size >> 1 & 1), omitted, deleted)

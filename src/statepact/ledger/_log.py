@@ -57,6 +57,18 @@ class Cell:
     """Nothing of it is left."""
     locked: Mapping[str, str] | None = None
     """Sensitive fields of `document` that read `•••` for want of a key, with the id of that key."""
+    carried: tuple[int, int] | None = None
+    """Where its bytes are if its own entry was removed: revision of the base that carries it, and number there."""
+
+    @property
+    def home(self) -> int:
+        """Revision of the entry that has its bytes."""
+        return self.revision if self.carried is None else self.carried[0]
+
+    @property
+    def leaf_number(self) -> int:
+        """Its number among the leaves of that entry."""
+        return self.number if self.carried is None else self.carried[1]
 
     def must_be_open(self) -> None:
         """Raise `KeyMissing` if a sensitive value of this cell is there only in the sealed form."""
@@ -112,7 +124,7 @@ class Entry:
         salt, at = self.header.salt, 0
         leaves = []
         for cell in self.cells:
-            leaves.append(leaf_digest(salt, cell.number, payload[at : at + cell.size]))
+            leaves.append(leaf_digest(salt, cell.leaf_number, payload[at : at + cell.size]))
             at += cell.size
         if len(payload) != at:
             leaves.append(leaf_digest(salt, len(leaves), payload[at:]))
@@ -149,8 +161,8 @@ class SessionLog:
     """The log of one session as far as it has been read. Grows at its end and nowhere else."""
 
     __slots__ = (
-        "_mountain", "base", "claims", "entries", "erased_at", "first", "key", "last_erasure", "names", "runs",
-        "shared",
+        "_carried", "_mountain", "base", "base_entry", "claims", "entries", "erased_at", "first", "key",
+        "last_erasure", "names", "runs", "shared",
     )  # fmt: skip
 
     def __init__(self, key: SessionKey) -> None:
@@ -163,6 +175,10 @@ class SessionLog:
         self.first = 1
         """Revision of the oldest entry: a base if it is not 1."""
         self.base: Base | None = None
+        self.base_entry: Entry | None = None
+        """The entry of the base."""
+        self._carried: dict[tuple[int, int], Cell] = {}
+        """What the base carries, by the places where it was committed."""
         self.claims: dict[tuple[int, int], Claim] = {}
         """What was erased, by revision and leaf."""
         self.erased_at: dict[tuple[int, int], int] = {}
@@ -187,9 +203,19 @@ class SessionLog:
             raise CorruptState(f"revision {revision} is not in the log of session {self.key.session!r}")
         return self.entries[revision - self.first]
 
-    def keeps(self, revision: int) -> bool:
-        """Whether an entry is there, and not removed by a retention rule."""
-        return self.base is None or revision > self.base.size
+    def keeps(self, revision: int, cell: int) -> bool:
+        """Whether a cell is there, and not removed by a retention rule."""
+        return self.base is None or revision > self.base.size or (revision, cell) in self._carried
+
+    def has_removed(self, run: str) -> bool:
+        """Whether a retention rule has removed a run."""
+        return self.base is not None and run in self.base.runs and run not in self.runs
+
+    def holder(self, cell: Cell) -> Entry:
+        """Return the entry that has the bytes of a cell of this log."""
+        if cell.carried is not None and self.base_entry is not None:
+            return self.base_entry
+        return self.entries[cell.home - self.first]
 
     def after(self, revision: int) -> Sequence[Entry]:
         """Return the entries after a revision, as far as they are kept."""
@@ -205,7 +231,7 @@ class SessionLog:
     def head_before(self, revision: int) -> bytes:
         """Return the head over everything before a revision, computed from the digests."""
         mountain = Mountain.of(self.base.size, self.base.peaks) if self.base is not None else Mountain()
-        for entry in self.entries:
+        for entry in self.after(mountain.size):
             if entry.revision < revision and entry.header.kind is not Kind.BASE:
                 mountain.append(entry.header.digest)
         return mountain.root()
@@ -228,6 +254,26 @@ class SessionLog:
             self._mountain = Mountain.of(self.base.size, self.base.peaks)
         return self.add(revision, header, body)
 
+    def adopt(self, revision: int, stored: bytes) -> None:
+        """Take in the base of entries that were removed after they had been read here.
+
+        From now on their runs are gone, and what the base carries is read from there.
+        """
+        header = decode_header(stored, Names())
+        body = pieces_of(stored).body
+        base = base_of(body)
+        known = {(cell.revision, cell.number): cell for cells in self.shared.values() for cell in cells}
+        # The same objects: whoever holds one finds its bytes in their new place.
+        cells = [_moved(known.get((cell.revision, cell.number), cell), cell) for cell in _carried(base, header)]
+        self.base, self.base_entry = base, Entry(revision, header, body, tuple(cells))
+        self._carried = {(cell.revision, cell.number): cell for cell in cells}
+        for name in base.runs:
+            self.runs.pop(name, None)
+        for name, changes in self.shared.items():
+            self.shared[name] = [
+                cell for cell in changes if cell.revision > base.size or (cell.revision, cell.number) in self._carried
+            ]
+
     def erase(self, revision: int, claims: Iterable[Claim]) -> None:
         """Take in what the entry at a revision says was erased. Fetched values of it are let go of."""
         for claim in claims:
@@ -235,13 +281,14 @@ class SessionLog:
             before = self.claims.get(place)
             self.claims[place] = replace(claim, fields=claim.fields | before.fields) if before else claim
             self.erased_at[place] = self.last_erasure = revision
-            if not self.first <= claim.revision <= self.revision:
+            carried = self._carried.get(place)
+            if carried is None and not self.first <= claim.revision <= self.revision:
                 continue
-            entry = self.entries[claim.revision - self.first]
+            entry = self.entries[claim.revision - self.first] if carried is None else self.holder(carried)
             entry.extra = None
             for cell in entry.cells:
                 cell.stored = cell.document = None
-                if cell.number == claim.leaf:
+                if (cell.revision, cell.number) == place:
                     cell.erased |= claim.fields
                     if not claim.now:
                         cell.gone = True
@@ -254,9 +301,16 @@ class SessionLog:
                 f"session {self.key.session!r} has revision {revision} after {self.revision}",
                 hint="entries are missing; run `statepact verify` on the session",
             )
-        entry = Entry(revision, header, body, tuple(_cells(revision, header)))
+        based = header.kind is Kind.BASE and self.base is not None and revision == self.base.size
+        cells = _carried(self.base, header) if based and self.base is not None else _cells(revision, header)
+        entry = Entry(revision, header, body, tuple(cells))
         self.entries.append(entry)
         if header.kind in OF_THE_SESSION:
+            if based:
+                self.base_entry = entry
+            for cell in entry.cells if based else ():
+                self._carried[cell.revision, cell.number] = cell
+                self.shared.setdefault(cell.contract.name, []).append(cell)
             return entry
         run = self.runs.get(header.run)
         if run is None:
@@ -298,7 +352,10 @@ class SessionLog:
         return found.pinned[start : bisect_right(found.pinned, revision, key=_revision_of)] if found else []
 
     def cell(self, revision: int, number: int) -> Cell:
-        """Return a cell by its place; raises `CorruptState` if the log has no such cell."""
+        """Return a cell by its place; raises `Expired` if it was removed, and `CorruptState` if there is none."""
+        carried = self._carried.get((revision, number))
+        if carried is not None:
+            return carried
         try:
             return self.entry(revision).cells[number]
         except IndexError:
@@ -317,6 +374,25 @@ def _cells(revision: int, header: Header) -> Iterator[Cell]:
             cell.shared, cell.omitted, cell.deleted,
         )  # fmt: skip
         offset += cell.size
+
+
+def _carried(base: Base, header: Header) -> Iterator[Cell]:
+    """Yield the cells of a base, each with the place where it was committed."""
+    offset = 0
+    for number, (cell, origin) in enumerate(zip(header.cells, base.origins, strict=True)):
+        yield Cell(
+            origin.revision, origin.cell, origin.run, origin.step, origin.branch, described(cell.contract), offset,
+            cell.size, cell.shared, cell.omitted, cell.deleted, carried=(base.size, number),
+        )  # fmt: skip
+        offset += cell.size
+
+
+def _moved(cell: Cell, now: Cell) -> Cell:
+    """Return a cell that was read before, as a base carries it now."""
+    cell.carried, cell.offset, cell.size = now.carried, now.offset, now.size
+    cell.omitted, cell.deleted = now.omitted, now.deleted
+    cell.stored = cell.document = cell.locked = None
+    return cell
 
 
 @lru_cache(maxsize=4096)

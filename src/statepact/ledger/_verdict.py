@@ -112,7 +112,7 @@ class Verdict:
         }
 
     def __str__(self) -> str:
-        there = self.size - self.removed
+        there = self.size - self.removed + bool(self.removed)  # the base is there in their place
         lines = [f"{self.checked} of {there} entries are what was committed · {self.sealed} under a seal"]
         if self.erased:
             lines.append(f"  {self.erased} values were erased, and the log says so")

@@ -14,7 +14,7 @@ import orjson
 
 from statepact.errors import CorruptState
 from statepact.ledger._anchor import Anchor
-from statepact.ledger._base_record import Base, base_of
+from statepact.ledger._base_record import RETAINED, Base, base_of
 from statepact.ledger._blocks import addresses_in, is_value_id
 from statepact.ledger._claims import Claim, claims_in, merged
 from statepact.ledger._described import described
@@ -79,8 +79,11 @@ class LogCheck:
         """Check the next entry; return the addresses of its large values, for `blocks`."""
         self._names.remarks.clear()
         header = self._read(stored or b"")
-        if header is not None and header.kind is Kind.BASE and not self._cells and not self._last:
-            self._start_from(revision, stored or b"")
+        if header is not None and header.kind is Kind.BASE:
+            if self._cells or self._last:
+                self._fault(revision, "it stands for removed entries, and others stand before it")
+            else:
+                self._start_from(revision, stored or b"")
         in_place = self._check_place(revision)
         digest = header.digest if header else b"\x00" * DIGEST_SIZE
         if self._tags is not None:
@@ -104,7 +107,9 @@ class LogCheck:
         self._checked += 1
         self._plain += sum(_plain_values(header, leaves))
         extra = leaves[-1].stored or b"" if len(leaves) > len(header.cells) else b""
-        if payload is not None and is_erased(payload):
+        if header.kind is Kind.BASE and self._base is not None:
+            self._erasures.is_carried([(one.revision, one.cell) for one in self._base.origins], leaves)
+        elif payload is not None and is_erased(payload):
             self._erasures.is_left(revision, leaves)
         else:
             self._erasures.is_whole(revision)
@@ -155,6 +160,8 @@ class LogCheck:
         keyed_from = 1
         if self._tags is not None:
             keyed_from = self._tags.first or 1
+            if self._base is not None and self._base.tag:
+                keyed_from = 1  # the base goes on with a chain that began before it
             if self._cells and not self._tags.first:
                 self._fault(min(self._cells), "it has no tag, and none after it has one")
         if self._anchor is not None and (fault := self._against(self._anchor)) is not None:
@@ -174,7 +181,7 @@ class LogCheck:
             sealed_values=self._sealed_values,
             unopened_values=self._unopened,
             erased=self._erasures.values,
-            removed=self._base.size - 1 if self._base else 0,
+            removed=self._base.size if self._base else 0,
         )
 
     def _against(self, anchor: Anchor) -> Fault | None:
@@ -238,9 +245,14 @@ class LogCheck:
             yield from self._seal(extra)
         elif header.kind in (Kind.ERASURE, Kind.NOTE, Kind.BASE):
             try:
-                self._erasures.claim(revision, claims_in(orjson.loads(extra) if extra else {}))
-            except (CorruptState, ValueError, AttributeError):
-                yield "its record of what was erased cannot be read"
+                record = orjson.loads(extra) if extra else {}
+                self._erasures.claim(revision, claims_in(record))
+                removed = int(record.get(RETAINED, 0))
+            except (CorruptState, ValueError, AttributeError, TypeError):
+                yield "its record of what was erased or removed cannot be read"
+                return
+            if removed > (self._base.size if self._base else 0):
+                yield f"it says that the entries up to revision {removed} were removed, and there are some again"
 
     def _seal(self, extra: bytes) -> Iterator[str]:
         before = self._mountain.size - 1
@@ -320,6 +332,7 @@ class _ErasureCheck:
     def __init__(self) -> None:
         self._left: dict[tuple[int, int], tuple[Leaf, bytes]] = {}
         self._whole: set[int] = set()
+        self._of_a_base: set[tuple[int, int]] = set()
         self._claims: list[tuple[int, Claim]] = []
 
     def is_left(self, revision: int, leaves: Sequence[Leaf]) -> None:
@@ -327,6 +340,13 @@ class _ErasureCheck:
         for number, leaf in enumerate(leaves):
             if leaf.was:
                 self._left[revision, number] = leaf, leaf.now(number)
+
+    def is_carried(self, places: Sequence[tuple[int, int]], leaves: Sequence[Leaf]) -> None:
+        """Take in what a base carries; its values keep the places where they were committed."""
+        for number, (place, leaf) in enumerate(zip(places, leaves, strict=False)):
+            self._of_a_base.add(place)
+            if leaf.was:
+                self._left[place] = leaf, leaf.now(number)
 
     def is_whole(self, revision: int) -> None:
         """Take in an entry of which nothing is erased."""
@@ -350,8 +370,9 @@ class _ErasureCheck:
                 yield Fault(revision, f"value {number} of it is erased, and nothing in the log says that it should be")
             elif claim.now != now:
                 yield Fault(revision, f"what is left of value {number} is not what its erasure has left")
+        partly = {revision for revision, _ in self._left.keys() - self._of_a_base}
         for revision, number in claims.keys() - self._left.keys():
-            if revision in self._whole or any(place == revision for place, _ in self._left):
+            if revision in self._whole or revision in partly or (revision, number) in self._of_a_base:
                 yield Fault(revision, f"value {number} of it was erased, and is there again")
 
 

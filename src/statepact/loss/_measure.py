@@ -256,7 +256,7 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
     checked = 0
     for entry in commits:
         for shared in {read.cell for read in entry.reads if read.cell.shared}:
-            known.append(text_of(dict(shared.values)))  # perhaps of another run of the session
+            known.append(text_of(_given(shared, entry)))  # perhaps of another run of the session
             hidden |= set(_sensitive_ids(shared))
         # What a step recalled from earlier runs is known to it, wherever it was said.
         known += [str(found[0]) for recalled in entry.extra.get("recalled", ()) for found in recalled[1:] if found]
@@ -272,6 +272,22 @@ def _changed_ids(run: RunView, commits: list[EntryView]) -> tuple[list[ChangedId
         hidden |= {span for cell in entry.cells for span in _sensitive_ids(cell)}
         locked = locked or any(cell.locked or cell.erased for cell in entry.cells)
     return changed, checked
+
+
+def _given(shared: CellView, entry: EntryView) -> dict[str, Any]:
+    """Return what of a change of a shared value still showed when an entry was given it.
+
+    What had been set anew or deleted by then need not be in the log any more.
+    """
+    later = [
+        read.cell
+        for read in entry.reads
+        if read.cell.shared
+        and (read.cell.contract.name, read.cell.contract.version) == (shared.contract.name, shared.contract.version)
+        and (read.cell.revision, read.cell.number) > (shared.revision, shared.number)
+    ]
+    gone = {one.name for cell in later for i, one in enumerate(cell.contract.fields) if cell.deleted >> i & 1}
+    return {name: value for name, value in shared.values.items() if name not in gone}
 
 
 def _sensitive_ids(cell: CellView) -> Iterator[str]:

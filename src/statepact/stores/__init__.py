@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from statepact.stores._missing import missing
     from statepact.stores._postgres import PostgresStore
     from statepact.stores._redis import RedisStore
+    from statepact.stores._retain import Keep, Retention, Stay, retain
     from statepact.stores._rotate import Rotation, rotate
     from statepact.stores._sqlite import SqliteStore
     from statepact.stores._urls import open_store
@@ -35,20 +36,24 @@ _HOMES = {
     "Erasure": "_erase",
     "FoundSession": "_find",
     "Hold": "_base",
+    "Keep": "_retain",
     "MemoryStore": "_memory",
     "NewEntry": "_base",
     "PostgresStore": "_postgres",
     "RedisStore": "_redis",
+    "Retention": "_retain",
     "Rewrite": "_base",
     "Rotation": "_rotate",
     "SessionInfo": "_base",
     "SqliteStore": "_sqlite",
+    "Stay": "_retain",
     "Store": "_base",
     "StoredHeader": "_base",
     "erase": "_erase",
     "find_sessions": "_find",
     "missing": "_missing",
     "open_store": "_urls",
+    "retain": "_retain",
     "rotate": "_rotate",
     "verify": "_verify",
 }
@@ -61,20 +66,24 @@ __all__ = [
     "Erasure",
     "FoundSession",
     "Hold",
+    "Keep",
     "MemoryStore",
     "NewEntry",
     "PostgresStore",
     "RedisStore",
+    "Retention",
     "Rewrite",
     "Rotation",
     "SessionInfo",
     "SqliteStore",
+    "Stay",
     "Store",
     "StoredHeader",
     "erase",
     "find_sessions",
     "missing",
     "open_store",
+    "retain",
     "rotate",
     "verify",
 ]

@@ -102,7 +102,8 @@ class CachedStore:
             return found
         newest = cached[-1]
         rest = await self.record.headers(key, after=newest.revision - 1)
-        erased = any(kind_of(one.header) is Kind.ERASURE for one in rest[1:])
+        # A note may say that a retention rule has removed something.
+        erased = any(kind_of(one.header) in (Kind.ERASURE, Kind.NOTE) for one in rest[1:])
         if not rest or rest[0] != newest or erased:
             self.counts.stale += 1
             await self._forget(key)

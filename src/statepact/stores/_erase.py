@@ -172,7 +172,10 @@ class _Job:
         texts = await texts_of(self._store, self._key, log.log, old, changed)
         change = Rewrite(
             replace={
-                entry.revision: (_header(entry), encode_leaves(changed[entry.revision]))
+                entry.revision: (
+                    _header(entry),
+                    encode_leaves(changed[entry.revision], base=entry.header.kind is Kind.BASE),
+                )
                 for entry in log.log.entries
                 if entry.revision in changed
             },
@@ -223,12 +226,12 @@ def _changed(log: OpenLog, leaves: Mapping[int, list[Leaf]], plan: Plan) -> tupl
         new = list(leaves[entry.revision])
         found: list[Claim] = []
         for cell in entry.cells:
-            place = entry.revision, cell.number
+            place, number = (cell.revision, cell.number), cell.leaf_number
             if place in plan.fields or place in plan.whole:
-                leaf, fields = _erased(new[cell.number], cell.number, plan.fields.get(place), place in plan.whole)
-                if leaf != new[cell.number]:
-                    new[cell.number] = leaf
-                    found.append(Claim(*place, fields, leaf.now(cell.number)))
+                leaf, fields = _erased(new[number], number, plan.fields.get(place), place in plan.whole)
+                if leaf != new[number]:
+                    new[number] = leaf
+                    found.append(Claim(*place, fields, leaf.now(number)))
         if entry.revision in plan.records and len(new) > len(entry.cells):
             number = len(entry.cells)
             record = record_of(entry, new)

@@ -12,10 +12,11 @@ from pydantic_core import from_json
 
 from statepact.contracts import Contract
 from statepact.errors import CorruptState, Expired, StatepactError, UnknownRun
+from statepact.ledger._base_record import RETAINED
 from statepact.ledger._blocks import addresses_in, is_value_id, put_together
 from statepact.ledger._claims import claims_in
 from statepact.ledger._digest import block_digest
-from statepact.ledger._erased import decode_leaves, is_erased
+from statepact.ledger._erased import decode_leaves, is_base, is_erased
 from statepact.ledger._header import Kind, Read, kind_of
 from statepact.ledger._key import SessionKey
 from statepact.ledger._log import OF_THE_SESSION, Cell, Entry, SessionLog
@@ -62,10 +63,20 @@ class LogReader:
     async def read_on(self) -> None:
         """Read the headers that have come since the last look. Raises `CorruptState` if one is missing."""
         of_the_session: list[Entry] = []
-        for stored in await self.store.headers(self.key, after=self.log.revision):
-            if self.until is not None and stored.revision > self.until:
-                break
+        headers = await self.store.headers(self.key, after=self.log.revision)
+        if headers and self.log.entries and kind_of(headers[0].header) is Kind.BASE:
+            # What we have not read yet was removed meanwhile, so what we know has no continuation.
+            self._start_anew()
+            headers = await self.store.headers(self.key)
+        for stored in headers:
             based = not self.log.entries and kind_of(stored.header) is Kind.BASE
+            if self.until is not None and stored.revision > self.until:
+                if based:
+                    raise Expired(
+                        f"revision {self.until} of session {self.key.session!r} is older than what is kept",
+                        hint=f"the oldest that can be read is {stored.revision}",
+                    )
+                break
             if stored.revision != self.log.revision + 1 and not based:
                 raise CorruptState(
                     f"session {self.key.session!r} has no revision {self.log.revision + 1}",
@@ -79,17 +90,51 @@ class LogReader:
         if of_the_session:
             await self._take_in(of_the_session)
 
+    def _start_anew(self) -> None:
+        self.log = SessionLog(self.key)
+        self._known_names = 0
+        self._folded.clear()
+        self._kept.clear()
+        self._kept_bytes = 0
+
     def _check_tag(self, entry: Entry) -> None:
         """Check the tag of an entry that was just read; for those who have the key."""
 
     async def _take_in(self, entries: Sequence[Entry]) -> None:
-        """Learn from the entries that say it what was erased."""
+        """Learn from the entries that say it what was erased, and what was removed."""
+        removed = 0
         for entry in entries:
-            if claims := claims_in(await self.record(entry)):
+            record = await self.record(entry)
+            if entry.header.kind is Kind.NOTE:
+                removed = max(removed, int(record.get(RETAINED, 0)))
+            if claims := claims_in(record):
                 self.log.erase(entry.revision, claims)
                 self._folded.clear()
-                self._kept = deque(cell for cell in self._kept if cell.document is not None)
-                self._kept_bytes = sum(len(cell.document or b"") for cell in self._kept)
+                self._count_kept()
+        if removed > self._removed() and not await self._take_in_base():
+            self._start_anew()
+            await self.read_on()
+
+    def _removed(self) -> int:
+        """Return up to which revision entries are known to be removed."""
+        return self.log.base.size if self.log.base is not None else 0
+
+    def _count_kept(self) -> None:
+        self._kept = deque(cell for cell in self._kept if cell.document is not None)
+        self._kept_bytes = sum(len(cell.document or b"") for cell in self._kept)
+
+    async def _take_in_base(self) -> bool:
+        """Learn what has been removed of the entries that were read; false if that is nothing new."""
+        headers = await self.store.headers(self.key)
+        if not headers or kind_of(headers[0].header) is not Kind.BASE:
+            return False
+        if not self._removed() < headers[0].revision <= self.log.revision:
+            return False
+        self.log.adopt(headers[0].revision, headers[0].header)
+        self._count_kept()
+        if (entry := self.log.base_entry) is not None:
+            self.log.erase(entry.revision, claims_in(await self.record(entry)))
+        return True
 
     async def fetch(self, cells: Iterable[Cell]) -> None:
         """Make sure that `document` is there for each of these cells, with as few reads as possible.
@@ -102,19 +147,25 @@ class LogReader:
         self._trim()  # may drop some of those that are wanted
         missing = [cell for cell in wanted if cell.document is None]
         held = [(cell, cell.stored, cell.document, cell.locked) for cell in wanted if cell.document is not None]
-        payloads = await self.store.payloads(self.key, {cell.revision for cell in missing})
+        payloads = await self.store.payloads(self.key, {cell.home for cell in missing})
         stored: dict[int, bytes] = {}
         addresses: set[bytes] = set()
         for cell in missing:
-            payload = payloads.get(cell.revision)
-            if payload is None or not (is_erased(payload) or len(payload) >= cell.offset + cell.size):
+            payload = payloads.get(cell.home)
+            if payload is None or (is_base(payload) and cell.carried is None):
+                if await self._take_in_base():
+                    await self.fetch(wanted)
+                    return
+                raise await self._missing(cell)
+            if not is_erased(payload) and len(payload) < cell.offset + cell.size:
                 raise await self._missing(cell)
             raw = _left_of(cell, payload) if is_erased(payload) else payload[cell.offset : cell.offset + cell.size]
             stored[id(cell)] = raw
-            self._note_extra(cell.revision, payload)
+            self._note_extra(self.log.holder(cell), payload)
             addresses.update(addresses_in(raw).values())
-        for revision, payload in payloads.items():
-            self._check(self.log.entry(revision), payload)
+        for entry in {cell.home: self.log.holder(cell) for cell in missing}.values():
+            if not self._agrees(entry, payloads.get(entry.revision)):
+                raise await self._not_as_committed(entry)
         blocks = await self.store.blocks(self.key, addresses) if addresses else {}
         self._check_blocks(blocks)
         for cell in missing:
@@ -124,14 +175,18 @@ class LogReader:
             if cell.document is None and raw_bytes is not None and document is not None:
                 self._keep_as(cell, raw_bytes, document, locked)
 
-    def _check(self, entry: Entry, payload: bytes) -> None:
-        """Raise `CorruptState` before anybody works with a value that is not what was committed."""
-        if not self._trusted and not entry.agrees_with(payload):
-            raise CorruptState(
-                f"revision {entry.revision} of session {self.key.session!r}, by step {entry.header.step!r},"
-                " is not what was committed",
-                hint="run `statepact verify` on the session, and restore the store from a backup",
-            )
+    def _agrees(self, entry: Entry, payload: bytes | None) -> bool:
+        """Whether anybody may work with a payload: it is what was committed, or what is left of that."""
+        if payload is None or (is_base(payload) and entry.header.kind is not Kind.BASE):
+            return False  # it was removed
+        return self._trusted or entry.agrees_with(payload)
+
+    async def _not_as_committed(self, entry: Entry) -> StatepactError:
+        return await self._gone(entry.revision, entry.header.step) or CorruptState(
+            f"revision {entry.revision} of session {self.key.session!r}, by step {entry.header.step!r},"
+            " is not what was committed",
+            hint="run `statepact verify` on the session, and restore the store from a backup",
+        )
 
     def _check_blocks(self, blocks: Mapping[bytes, bytes]) -> None:
         if self._trusted:
@@ -146,16 +201,29 @@ class LogReader:
 
     async def _missing(self, cell: Cell) -> StatepactError:
         """Return why a value cannot be read."""
-        headers = await self.store.headers(self.key)
-        if headers and headers[0].revision >= cell.revision and kind_of(headers[0].header) is Kind.BASE:
-            return Expired(
-                f"the value of step {cell.step!r} at revision {cell.revision} is older than what is kept",
-                hint="a retention rule has removed it; start a new run",
-            )
-        return CorruptState(
+        return await self._gone(cell.home, cell.step) or CorruptState(
             f"the value of step {cell.step!r} at revision {cell.revision} is missing or cut short",
             hint="run `statepact verify` on the session, and restore the store from a backup",
         )
+
+    async def _gone(self, revision: int, step: str) -> Expired | None:
+        """Return the error for what a retention rule has removed since the log was read, `None` if none has."""
+        headers = await self.store.headers(self.key)
+        if not headers or headers[0].revision < revision or kind_of(headers[0].header) is not Kind.BASE:
+            return None
+        return Expired(
+            f"the value of step {step!r} at revision {revision} of session {self.key.session!r}"
+            " is older than what is kept",
+            hint="a retention rule has removed it; start a new run",
+        )
+
+    def must_not_be_removed(self, run: str) -> None:
+        """Raise `Expired` for a run that a retention rule has removed."""
+        if self.log.has_removed(run):
+            raise Expired(
+                f"run {run!r} of session {self.key.session!r} is older than what is kept",
+                hint=f"it still has: {', '.join(list(self.log.runs)[-10:]) or 'no run'}",
+            )
 
     async def view(self, run: str) -> RunView:
         """Return a run with its values.
@@ -163,12 +231,8 @@ class LogReader:
         Raises `UnknownRun`, `Expired` if a retention rule has removed it, and `CorruptState` for what
         cannot be read.
         """
+        self.must_not_be_removed(run)
         log = self.log.runs.get(run)
-        if log is None and self.log.base is not None and run in self.log.base.names:
-            raise Expired(
-                f"run {run!r} of session {self.key.session!r} is older than what is kept",
-                hint=f"it still has: {', '.join(list(self.log.runs)[-10:]) or 'no run'}",
-            )
         if log is None:
             raise UnknownRun(
                 f"session {self.key.session!r} has no run {run!r}",
@@ -205,7 +269,7 @@ class LogReader:
             return
         ours = {entry.revision for entry in entries}
         read = {(one.revision, one.cell) for entry in entries for one in entry.header.reads}
-        others = [self.log.cell(*place) for place in sorted(read) if place[0] not in ours and self.log.keeps(place[0])]
+        others = [self.log.cell(*place) for place in sorted(read) if place[0] not in ours and self.log.keeps(*place)]
         others = [cell for cell in others if cell.shared]
         await self.fetch(others)
         for cell in others:
@@ -215,8 +279,11 @@ class LogReader:
         """Return a shared value of the session as it is, or stood at a revision, as far as it was read.
 
         What was folded is kept, so that each change is read once. Raises `CorruptState` if a change is
-        missing or cannot be read: a fold without it would be another value.
+        missing or cannot be read: a fold without it would be another value. Raises `Expired` for a revision
+        that is older than what is kept.
         """
+        if at is not None and self.log.base is not None and at < self.log.base.size:
+            self.log.entry(max(at, 1))
         revision = self.log.revision if at is None else min(at, self.log.revision)
         start: Folded[C] = self._folded.get(contract) or Folded(contract)
         if start.revision > revision:
@@ -238,7 +305,8 @@ class LogReader:
         """Return what an entry says beside its values: reason, usage, marks."""
         if entry.extra is None:
             payload = (await self.store.payloads(self.key, [entry.revision])).get(entry.revision)
-            self._check(entry, payload or b"")
+            if not self._agrees(entry, payload):
+                raise await self._not_as_committed(entry)
             entry.extra = _extra(entry, payload)
         return _record(entry, entry.extra)
 
@@ -259,13 +327,13 @@ class LogReader:
         await self.fetch(cell for entry in entries for cell in entry.cells)
         missing = [entry.revision for entry in entries if entry.extra is None]
         payloads = await self.store.payloads(self.key, missing) if missing else {}
-        for revision in missing:
-            self._check(self.log.entry(revision), payloads.get(revision, b""))
+        for entry in entries:
+            if entry.extra is None and not self._agrees(entry, payloads.get(entry.revision)):
+                raise await self._not_as_committed(entry)
         return payloads
 
-    def _note_extra(self, revision: int, payload: bytes) -> None:
+    def _note_extra(self, entry: Entry, payload: bytes) -> None:
         """Keep the record of an entry that came along with its values."""
-        entry = self.log.entry(revision)
         if entry.extra is None:
             entry.extra = _extra(entry, payload)
         self._note_unset(entry)
@@ -274,7 +342,7 @@ class LogReader:
         if entry.extra and _UNSET_KEY in entry.extra:
             record = _record(entry, entry.extra)
             for cell in entry.cells:
-                cell.unset = unset_paths(record, cell.number)
+                cell.unset = unset_paths(record, cell.leaf_number)
 
     def _keep(self, cell: Cell, stored: bytes, blocks: Mapping[bytes, bytes]) -> None:
         if cell.document is not None:
@@ -320,10 +388,11 @@ def _cell_view(cell: Cell) -> CellView:
 def _left_of(cell: Cell, payload: bytes) -> bytes:
     """Return what is left of a cell in an entry of which something was erased: nothing, all, or a part."""
     leaves = decode_leaves(payload)
-    if cell.number >= len(leaves):
+    number = cell.leaf_number
+    if number >= len(leaves):
         raise CorruptState(f"the value of step {cell.step!r} at revision {cell.revision} is missing")
-    leaf = leaves[cell.number]
-    cell.leaf = leaf.digest(cell.number)
+    leaf = leaves[number]
+    cell.leaf = leaf.digest(number)
     if leaf.stored is not None:
         return leaf.stored
     cell.gone = True

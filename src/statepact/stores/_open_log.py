@@ -263,6 +263,7 @@ class OpenLog(LogReader):
             names = len(self._names)
             try:
                 if draft.kind is Kind.COMMIT or draft.begins:
+                    self.must_not_be_removed(draft.run)
                     waiting.entry = self._stored(draft) or (self._begun(draft) if draft.begins else None)
                     cell = draft.run, draft.step, draft.branch
                     if waiting.entry is not None or cell in cells:
@@ -387,12 +388,21 @@ class OpenLog(LogReader):
                     hint="its result is not kept, because it would bring back what was erased",
                 )
 
+    def tag(self, previous: bytes, digest: bytes, revision: int) -> bytes:
+        """Return the tag of an entry; raises `KeyMissing` if the key of the log was not given."""
+        if self._tag_key is None:
+            raise self._no_key()
+        return tag_of(self._tag_key, previous, digest, revision)
+
+    def _no_key(self) -> KeyMissing:
+        return KeyMissing(
+            f"session {self.key.session!r} is kept under a log key, and none was given",
+            hint="pass log_key=, or set STATEPACT_LOG_KEY",
+        )
+
     def _prepared(self, draft: Draft) -> _Prepared:
         if self._tag_key is None and self.log.entries and self.log.entries[-1].header.keyed:
-            raise KeyMissing(
-                f"session {self.key.session!r} is kept under a log key, and none was given",
-                hint="pass log_key=, or set STATEPACT_LOG_KEY",
-            )
+            raise self._no_key()
         salt = new_salt()
         leaves = [leaf_digest(salt, number, one.parts.stored) for number, one in enumerate(draft.documents)]
         if draft.extra:

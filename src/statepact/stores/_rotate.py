@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from statepact.errors import Behind, CorruptState
 from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
-from statepact.ledger._blocks import addresses_in, is_value_id
+from statepact.ledger._blocks import is_value_id
+from statepact.ledger._header import Kind, kind_of
 from statepact.ledger._log import SessionLog
 from statepact.ledger._vault import KeyRing, key_of
 from statepact.stores._base import Rewrite, Store
+from statepact.stores._leaves import addresses_of, leaves_in
 
 PORTION = 500
 """Values that are changed together, in one transaction."""
@@ -51,17 +53,16 @@ async def _session(store: Store, key: SessionKey, keys: KeyRing) -> Rotation:
     total = Rotation()
     waiting: set[bytes] = set()
     for stored in headers:
-        if stored.revision != log.revision + 1:
+        based = not log.entries and kind_of(stored.header) is Kind.BASE
+        if stored.revision != log.revision + 1 and not based:
             raise CorruptState(
                 f"session {key.session!r} has no revision {log.revision + 1}",
                 hint="run `statepact verify` on the session",
             )
         entry = log.read(stored.revision, stored.header)
         if any(field.sensitive for cell in entry.cells for field in cell.contract.fields):
-            payload = (await store.payloads(key, [entry.revision])).get(entry.revision, b"")
-            for cell in entry.cells:
-                addresses = addresses_in(payload[cell.offset : cell.offset + cell.size]).values()
-                waiting.update(address for address in addresses if is_value_id(address))
+            payload = (await store.payloads(key, [entry.revision])).get(entry.revision)
+            waiting.update(filter(is_value_id, addresses_of(entry, leaves_in(entry, payload))))
         if len(waiting) >= PORTION:
             total += await _values(store, key, keys, waiting)
             waiting.clear()

@@ -55,6 +55,7 @@ async def execute(
     `turn=None` is for a session that nobody else can know.
     """
     log = await OpenLog.open(store, key, keys=keys, log_key=log_key)
+    log.must_not_be_removed(id)
     if must_exist and id not in log.log.runs:
         raise UnknownRun(
             f"session {key.session!r} of owner {key.owner!r} has no run {id!r}",

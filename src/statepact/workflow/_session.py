@@ -211,7 +211,7 @@ class AsyncSession(_Readable):
     async def get(self, contract: type[C], *, run: str | None = None) -> C | None:
         """Return the newest value of a kind in a run (by default this one), `None` if there is none.
 
-        Raises `Deleted` if it was erased.
+        Raises `Deleted` if it was erased, `Expired` if a retention rule has removed the run.
         """
         cells = (await self._cells(contract, run))[-1:]
         await self._scope.log.fetch(cells)
@@ -225,6 +225,7 @@ class AsyncSession(_Readable):
 
     async def _cells(self, contract: type[Contract], run: str | None) -> list[Cell]:
         await self._scope.log.refresh()
+        self._scope.log.must_not_be_removed(run or self._scope.run)
         log = self._scope.log.log.runs.get(run or self._scope.run)
         return log.by_contract.get(contract.contract_name, []) if log else []
 

@@ -36,8 +36,10 @@ async def start(
 
     `results` are the names of the contracts that are the outcome of the run, as far as known.
 
-    Raises `StepIdReused` if the run was started with another request, and `Deleted` if that was erased.
+    Raises `StepIdReused` if the run was started with another request, `Deleted` if that was erased, and
+    `Expired` if a retention rule has removed the run: what it has done must not be done again.
     """
+    run.log.must_not_be_removed(run.run)
     entry = run.snapshot().commit(REQUEST_STEP)
     if entry is None:
         value = request if isinstance(request, Contract) else request_of(request)
