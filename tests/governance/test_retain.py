@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from statepact import (
     Context,
     Contract,
     Id,
     Keep,
+    MemoryStore,
     Merge,
     Pinned,
     Request,
     Shared,
+    SqliteStore,
     Store,
     Workflow,
     erase,
@@ -23,12 +32,26 @@ from statepact import (
     verify,
     watch,
 )
-from statepact.errors import Deleted, Expired, UnknownRun
+from statepact.errors import (
+    CorruptState,
+    Deleted,
+    Expired,
+    KeyMissing,
+    SetupError,
+    StatepactError,
+    StoreFull,
+    UnknownRun,
+    UnknownSession,
+)
 from statepact.ledger import SessionKey
-from statepact.ledger._header import Kind, kind_of
+from statepact.ledger._base_record import Base, base_body, base_of
+from statepact.ledger._digest import entry_digest
+from statepact.ledger._erased import Leaf, decode_leaves, digests_of, encode_leaves
+from statepact.ledger._header import CellSize, Header, Kind, Names, decode_header, kind_of, pieces_of
+from statepact.ledger._mountain import Mountain
 from statepact.ledger._view import EntryView, ReadView
 from statepact.loss import measure
-from statepact.stores import Hold
+from statepact.stores import CachedStore, Hold, NewEntry, Rewrite
 from statepact.stores._log_reader import LogReader
 from statepact.stores._open_log import OpenLog
 
@@ -102,7 +125,7 @@ async def runs(store: Store, *names: str, log_key: bytes | None = None, days: in
     return clock
 
 
-def given(entry: EntryView, read: ReadView) -> list[str]:
+def shown_of(entry: EntryView, read: ReadView) -> list[str]:
     """The fields that a step was given: of a shared value, those that had not been changed since."""
     return [read.cell.contract.fields[number].name for number in entry.gave(read)]
 
@@ -120,7 +143,7 @@ async def everything_of(store: Store, names: list[str], *, key: SessionKey = KEY
                 [(cell.revision, cell.number, cell.writer, cell.contract.label, dict(cell.values), cell.omitted,
                   cell.deleted, cell.erased) for cell in entry.cells],
                 [(read.cell.revision, read.cell.number, read.cell.writer, read.reached, read.mask, read.declared,
-                  {name: read.cell.values[name] for name in given(entry, read)}) for read in entry.reads],
+                  {name: read.cell.values[name] for name in shown_of(entry, read)}) for read in entry.reads],
             )
             for entry in view.entries
         ]  # fmt: skip
@@ -546,3 +569,403 @@ async def test_a_required_field_that_was_deleted_says_so_behind_the_cut(store: S
     async with open_session("s-1", owner=OWNER, store=store) as session:
         with pytest.raises(Deleted, match=r"iban of shared Account 1\.0 was deleted by step 'change' at revision 5"):
             await session.shared(Account)
+
+
+# -- the log afterwards --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("log_key", [None, LOG_KEY])
+async def test_all_grades_hold_after_a_cut(store: Store, log_key: bytes | None) -> None:
+    """With heads that were kept elsewhere before the cut, at it and after it; a second cut changes nothing."""
+    heads = []
+    for name in ("first", "second", "third", "fourth"):
+        await flow(store, log_key=log_key).run(name, owner=OWNER, session="s-1", id=name)
+        heads.append((await verify(store, KEY, log_key=log_key)).anchor)
+
+    for left in (2, 1):
+        done = await retain(store, Keep(runs=left), owner=OWNER, session="s-1", log_key=log_key)
+        assert done.runs
+        heads.append((await verify(store, KEY, log_key=log_key)).anchor)
+        for head in heads:
+            verdict = await verify(store, KEY, log_key=log_key, anchor=head)
+            assert verdict.ok, verdict
+            assert verdict.grade == "anchored"
+        size, _, digest = heads[0].partition(":")
+        other = ("0" if digest[0] != "0" else "1") + digest[1:]
+        assert [one.revision for one in (await verify(store, KEY, log_key=log_key, anchor=f"{size}:{other}")).faults]
+
+
+async def test_a_log_with_a_key_is_cut_by_who_has_it(store: Store) -> None:
+    """Without the key nothing happens; a log that was given its key later can be cut before and behind that."""
+    await runs(store, "first", "second")
+    await runs(store, "third", "fourth", log_key=LOG_KEY)
+    before = await whole_text(store)
+    with pytest.raises(KeyMissing):
+        await retain(store, Keep(runs=1), owner=OWNER, session="s-1")
+    with pytest.raises(KeyMissing):
+        await retain(store, Keep(runs=1), owner=OWNER, session="s-1", log_key=b"another key of 16 bytes")
+    assert await whole_text(store) == before
+
+    for left, keyed_from in ((3, 11), (1, 1)):
+        await retain(store, Keep(runs=left), owner=OWNER, session="s-1", log_key=LOG_KEY)
+        verdict = await verify(store, KEY, log_key=LOG_KEY)
+        assert verdict.ok, verdict
+        assert verdict.keyed_from == keyed_from
+        await OpenLog.open(store, KEY, log_key=LOG_KEY)
+
+
+async def cut_log(log_key: bytes | None = LOG_KEY) -> MemoryStore:
+    store = MemoryStore()
+    await runs(store, "first", "second", "third", log_key=log_key)
+    await retain(store, Keep(runs=1), owner=OWNER, session="s-1", log_key=log_key)
+    return store
+
+
+async def forged(store: MemoryStore, change: Callable[[Base, list[CellSize], list[Leaf]], Base]) -> None:
+    """Put another base in its place, with a digest that fits: by somebody who knows the code and has no key."""
+    first, *others = await store.headers(KEY)
+    payload = (await store.payloads(KEY, [first.revision]))[first.revision]
+    header = decode_header(first.header, Names())
+    base = base_of(pieces_of(first.header).body)
+    cells, leaves = list(header.cells), decode_leaves(payload)
+    base = change(base, cells, leaves)
+    body = base_body(base, cells, at=header.at, keyed=header.keyed)
+    digest = entry_digest(body, digests_of(leaves))
+    put = replace(header, digest=digest).stored(body), encode_leaves(leaves, base=True)
+    await store.rewrite(KEY, Rewrite(replace={first.revision: put}), after=others[-1].revision)
+
+
+def other_peaks(base: Base, cells: list[CellSize], leaves: list[Leaf]) -> Base:
+    return replace(base, peaks=(b"\x01" * 32, *base.peaks[1:]))
+
+
+def other_tag(base: Base, cells: list[CellSize], leaves: list[Leaf]) -> Base:
+    return replace(base, tag=b"\x01" * 16)
+
+
+def other_basket(base: Base, cells: list[CellSize], leaves: list[Leaf]) -> Base:
+    leaves[0] = replace(leaves[0], stored=(leaves[0].stored or b"").replace(b"WELCOME", b"FORGERY"))
+    return base
+
+
+def fewer_changes(base: Base, cells: list[CellSize], leaves: list[Leaf]) -> Base:
+    del cells[0], leaves[0]
+    return replace(base, origins=base.origins[1:])
+
+
+def other_origin(base: Base, cells: list[CellSize], leaves: list[Leaf]) -> Base:
+    return replace(base, origins=(base.origins[0]._replace(step="understand"), *base.origins[1:]))
+
+
+def no_runs(base: Base, cells: list[CellSize], leaves: list[Leaf]) -> Base:
+    return replace(base, runs=())
+
+
+FORGERIES = [other_peaks, other_tag, other_basket, fewer_changes, other_origin, no_runs]
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+async def test_a_forged_base_is_found_with_a_key(forgery: Any) -> None:
+    """Whoever cannot make tags cannot make a base, and the base is what is named."""
+    store = await cut_log()
+    await forged(store, forgery)
+
+    verdict = await verify(store, KEY, log_key=LOG_KEY)
+    assert not verdict.ok
+    assert verdict.faults[0].revision == 10
+    with pytest.raises((CorruptState, KeyMissing)):
+        await OpenLog.open(store, KEY, log_key=LOG_KEY)
+
+
+async def test_other_peaks_are_found_without_a_key_too() -> None:
+    """The digests of the removed entries and the seals behind the base say something else."""
+    store = await cut_log(None)
+    await forged(store, other_peaks)
+
+    faults = (await verify(store, KEY)).faults
+    assert [fault.revision for fault in faults] == [10, 15]
+    assert "are not those of the entries it stands for" in str(faults[0])
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+async def test_a_forged_base_is_found_without_a_key_too(forgery: Any) -> None:
+    """The note that was written with it names its digest, and seals cover the note."""
+    store = await cut_log(None)
+    await runs(store, "fourth")
+    await forged(store, forgery)
+
+    verdict = await verify(store, KEY)
+    assert verdict.sealed == 0 or verdict.faults
+    assert verdict.faults[0].revision == 10
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+async def test_a_base_over_more_than_was_removed_is_found(anchored: bool) -> None:
+    """Somebody without the key hides an entry behind a base of their own."""
+    store = MemoryStore()
+    await runs(store, "first", "second", "third", log_key=LOG_KEY)
+    anchor = (await verify(store, KEY, log_key=LOG_KEY)).anchor if anchored else None
+    headers = await store.headers(KEY)
+    log = await OpenLog.open(store, KEY)
+    mountain = Mountain(one.header.digest for one in log.log.entries[:5])
+    base = Base(5, tuple(log.log.names), mountain.peaks, headers[4].header[-16:], ("first",))
+    body = base_body(base, at=1, keyed=False)
+    put = Header(Kind.BASE, 1, "", digest=entry_digest(body, [])).stored(body)
+    await store.rewrite(KEY, Rewrite(replace={5: (put, b"")}, first=5), after=15)
+
+    verdict = await verify(store, KEY, log_key=LOG_KEY, anchor=anchor)
+    assert not verdict.ok
+    assert verdict.faults[0].revision in (5, 6), "the base, or the first whose tag covers what is missing"
+
+
+async def test_what_comes_back_from_a_backup_is_found() -> None:
+    """The old entries with their old digests, and behind them a note that says they are removed."""
+    store = MemoryStore()
+    await runs(store, "a", "b")
+    old = await store.headers(KEY)
+    payloads = await store.payloads(KEY, range(1, 11))
+    await retain(store, Keep(runs=1), owner=OWNER, session="s-1")
+    note = (await store.headers(KEY))[-1]
+    back = MemoryStore()
+    entries = [NewEntry(one.header, payloads[one.revision]) for one in old]
+    entries.append(NewEntry(note.header, (await store.payloads(KEY, [11]))[11]))
+    await back.append(KEY, entries, after=0)
+
+    faults = (await verify(back, KEY)).faults
+    assert any(one.revision == 11 and "there are some again" in one.what for one in faults)
+
+
+async def test_a_base_in_the_middle_is_found() -> None:
+    """It stands for removed entries, so nothing can stand before it."""
+    store = await cut_log(None)
+    base = (await store.headers(KEY))[0]
+    payload = (await store.payloads(KEY, [base.revision]))[base.revision]
+    after = (await store.headers(KEY))[-1].revision
+    await store.append(KEY, [NewEntry(base.header, payload)], after=after)
+
+    assert after + 1 in {fault.revision for fault in (await verify(store, KEY)).faults}
+
+
+@pytest.mark.parametrize("place", range(8))
+async def test_each_changed_byte_of_a_base_is_found(place: int) -> None:
+    """Sampled over header and payload; reading it is an error of ours and no crash."""
+    store = await cut_log(None)
+    first, *others = await store.headers(KEY)
+    payload = (await store.payloads(KEY, [first.revision]))[first.revision]
+    for part in range(2):
+        data = bytearray((first.header, payload)[part])
+        at = len(data) * place // 8
+        if part == 0 and 32 <= at < 48:
+            continue  # where the salt of an entry stands: a base has none
+        data[at] ^= 1
+        put = (bytes(data), payload) if part == 0 else (first.header, bytes(data))
+        await store.rewrite(KEY, Rewrite(replace={first.revision: put}), after=others[-1].revision)
+        assert not (await verify(store, KEY)).ok
+        with suppress(StatepactError):
+            reader = LogReader(store, KEY)
+            await reader.read_on()
+            await reader.shared(Basket)
+
+
+async def test_no_byte_is_left_in_the_file(tmp_path: Path) -> None:
+    """Neither values nor salts nor large values, in no page and not in the write-ahead log."""
+    file = tmp_path / "state.db"
+    async with SqliteStore(file) as store:
+        await runs(store, "canary", "second", "third")
+        log = await OpenLog.open(store, KEY)
+        salts = [entry.header.salt for entry in log.log.entries]
+        assert b"canarycanary" in everything(file)
+        done = await retain(store, Keep(runs=1), owner=OWNER, session="s-1")
+        assert done.scrubbed
+        left = everything(file)
+    assert b"problem of canary" not in left
+    assert b"canarycanary" not in left
+    assert not [salt for salt in salts[:10] if salt in left]
+    assert [salt for salt in salts[10:] if salt in left] == salts[10:]
+
+
+def everything(file: Path) -> bytes:
+    return b"".join(one.read_bytes() for one in file.parent.iterdir())
+
+
+async def test_a_cache_lets_go_of_what_was_removed() -> None:
+    """Its own, and that of another process as soon as it looks at the log again."""
+    record, cache, other_cache = MemoryStore(), MemoryStore(), MemoryStore()
+    ours, other = CachedStore(record, cache), CachedStore(record, other_cache)
+    await runs(ours, "first", "second")
+    for one in (ours, other):
+        await one.headers(KEY)
+        await asyncio.gather(*one._copying.values())
+    assert len(await other_cache.headers(KEY)) == 10
+
+    await retain(ours, Keep(runs=1), owner=OWNER, session="s-1")
+    assert list(await cache.headers(KEY)) == []
+    assert [one.revision for one in await other.headers(KEY)][:2] == [5, 6]
+    assert list(await other_cache.headers(KEY)) == []
+    run = await flow(other).run("third", owner=OWNER, session="s-1", id="third")
+    assert run[Reply].text.endswith("3 items")
+
+
+# -- against others at work ----------------------------------------------------------------------------
+
+
+class Racing(MemoryStore):
+    """Somebody commits between the look and the cut, so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    async def rewrite(self, key: SessionKey, change: Rewrite, entries: Any = (), *, after: int) -> None:
+        if self.times:
+            self.times -= 1
+            async with (
+                open_session(key.session, owner=key.owner, store=self, run=f"racer-{self.times}") as session,
+                session.step("take") as step,
+            ):
+                await step.commit(Order(order_id="KX-9"))
+        await super().rewrite(key, change, entries, after=after)
+
+
+async def test_a_retention_that_races_with_writers_is_done_anew() -> None:
+    """All or nothing, and decided on the log as it is then."""
+    store = Racing(2)
+    await runs(store, "first", "second")
+
+    done = await retain(store, Keep(runs=1), owner=OWNER, session="s-1")
+
+    assert done.runs == 3, "the two that came meanwhile are newer"
+    reader = LogReader(store, KEY)
+    await reader.read_on()
+    assert list(reader.log.runs) == ["racer-0"]
+    assert (await verify(store, KEY)).ok
+
+
+async def test_a_cut_that_fails_changes_nothing() -> None:
+    """The store is full: the session is as it was, and free."""
+
+    class Full(MemoryStore):
+        async def rewrite(self, key: SessionKey, change: Rewrite, entries: Any = (), *, after: int) -> None:
+            raise StoreFull("the disk is full")
+
+    store = Full()
+    await runs(store, "first", "second")
+    before = await whole_text(store)
+    with pytest.raises(StoreFull):
+        await retain(store, Keep(runs=1), owner=OWNER, session="s-1")
+    assert await whole_text(store) == before
+    assert (await flow(store).run("third", owner=OWNER, session="s-1", id="third", patience=0)).ok
+
+
+async def test_writers_and_retentions_at_the_same_time(store: Store) -> None:
+    """Nothing committed is lost, whoever comes first."""
+    await runs(store, "first", "second")
+
+    async def write(number: int) -> None:
+        await flow(store).run(f"w{number}", owner=OWNER, session="s-1", id=f"w{number}")
+
+    async def cut() -> None:
+        await retain(store, Keep(runs=2), owner=OWNER, session="s-1")
+
+    await asyncio.gather(*(write(number) for number in range(3)), cut(), cut())
+    await cut()
+    async with open_session("s-1", owner=OWNER, store=store, run="look") as session:
+        basket = await session.shared(Basket)
+    assert basket is not None
+    assert basket.visits == 5
+    assert sorted(basket.items) == ["first", "second", "w0", "w1", "w2"]
+    assert (await verify(store, KEY)).ok
+
+
+# -- how it is asked -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [{}, {"days": -1}, {"runs": -1}, {"unfinished_days": 3}, {"days": float("nan")}])
+def test_a_rule_that_says_nothing_is_refused(asked: dict[str, Any]) -> None:
+    """Nothing is removed by a typing error."""
+    with pytest.raises(SetupError):
+        Keep(**asked)
+
+
+async def test_an_unknown_session_is_an_error(store: Store) -> None:
+    """A misspelled name removes nothing and says so."""
+    with pytest.raises(UnknownSession):
+        await retain(store, Keep(days=1), owner=OWNER, session="never")
+    assert (await retain(store, Keep(days=1), owner=OWNER)).sessions == ()
+
+
+# -- at random -----------------------------------------------------------------------------------------
+
+FIELDS = ("items", "visits", "coupon", "phone")
+CHANGES = st.one_of(
+    st.tuples(st.just("merge"), st.sampled_from(["items", "visits"]), st.integers(0, 9)),
+    st.tuples(st.just("set"), st.sampled_from(FIELDS), st.integers(0, 9)),
+    st.tuples(st.just("delete"), st.sampled_from(FIELDS), st.just(0)),
+    st.tuples(st.just("read"), st.sampled_from(FIELDS), st.just(0)),
+)
+RUNS = st.lists(st.tuples(st.lists(CHANGES, max_size=4), st.booleans()), min_size=1, max_size=7)
+
+
+def value_of(field: str, number: int) -> Any:
+    return {"items": [f"item-{number}"], "visits": number, "coupon": f"C{number}", "phone": f"555000{number}"}[field]
+
+
+async def at_random(store: Store, name: str, changes: list[tuple[str, str, int]], *, large: bool) -> None:
+    """One run that does this to the basket, and shows it to a model in a second step."""
+    made = Workflow("random", store=store, log_key=LOG_KEY, results=[Reply])
+
+    @made.step
+    def change(request: Request, basket: Shared[Basket]) -> Order:
+        for how, field, number in changes:
+            if how == "merge":
+                basket.merge(**{field: value_of(field, number)})
+            elif how == "set":
+                basket.set(**{field: value_of(field, number)})
+            elif how == "delete":
+                basket.delete(field)
+            else:
+                basket.has(field)
+        return Order(order_id=f"KX-{name}", note=("large " if large else "") * 1_000)
+
+    @made.step
+    async def look(ctx: Context, order: Order, basket: Shared[Basket]) -> Reply:
+        return await ctx.ask(Reply, "Say what is in the basket.")
+
+    async def model(prompt: str) -> str:
+        return '{"text":"C3 and 5550007 for KX-77"}'
+
+    await made.run(f"ask {name}", ask=model, owner=OWNER, session="s-1", id=name)
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+async def test_what_is_kept_reads_the_same_whatever_is_cut(data: st.DataObject) -> None:
+    """Random runs, erasures and cuts: views, loss, shared values, verdicts in three grades, all as before."""
+    store = MemoryStore()
+    heads: list[str] = []
+    names: list[str] = []
+    for number, (changes, large) in enumerate(data.draw(RUNS)):
+        name = f"r{number}"
+        await at_random(store, name, changes, large=large)
+        names.append(name)
+        step = data.draw(st.sampled_from(["", "", "erase", "cut"]))
+        if step == "erase":
+            fact = data.draw(st.sampled_from(["Basket.items", "Basket.coupon", "Basket.phone", "Order.note", "Basket"]))
+            await erase(
+                store, owner=OWNER, session="s-1", fact=fact, by="dpo", reason="asked", log_key=LOG_KEY,
+                keep_derived=data.draw(st.booleans()),
+            )  # fmt: skip
+        if step == "cut":
+            left = data.draw(st.integers(0, len(names)))
+            old = LogReader(store, KEY)
+            await old.read_on()
+            before = await everything_of(store, names[len(names) - left :])
+            await retain(store, Keep(runs=left), owner=OWNER, session="s-1", log_key=LOG_KEY)
+            del names[: len(names) - left]
+            same(before, await everything_of(store, names))
+            now = await everything_of(store, [])
+            assert dict((await old.shared(Basket)).values) == dict(now["basket"].values), "who had read it before"
+        heads.append((await verify(store, KEY, log_key=LOG_KEY)).anchor)
+    for anchor in heads:
+        verdict = await verify(store, KEY, log_key=LOG_KEY, anchor=anchor)
+        assert verdict.ok, verdict

@@ -201,3 +201,33 @@ def erase(*, debug: bool, **chosen: Any) -> None:
         from statepact.cli._erase import erase_values
 
         erase_values(**chosen)
+
+
+@app.command()
+@click.argument("session", required=False)
+@of_a_store
+@of_a_cache
+@of_a_log_key
+@click.option("--all-sessions", is_flag=True, help="Of all sessions of the owner.")
+@click.option("--starts-with", metavar="TEXT", help="Of all sessions whose names start so.")
+@click.option("--keep-days", type=click.FloatRange(min=0), metavar="N", help="Keep runs of the last N days.")
+@click.option("--keep-runs", type=click.IntRange(min=0), metavar="N", help="Keep the newest N runs of a session.")
+@click.option(
+    "--unfinished-days",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    help="Give up runs that have not ended after N days without an entry; else they stay for good.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
+@of_all
+def retain(*, debug: bool, **chosen: Any) -> None:
+    """Remove the oldest runs of sessions; a run stays if --keep-days or --keep-runs keeps it.
+
+    Shared values of a session stay, the log still verifies, and what has not ended is never removed.
+    """
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._retain import retain_runs
+
+        retain_runs(**chosen)

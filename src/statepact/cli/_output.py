@@ -15,6 +15,7 @@ from rich.console import Console
 
 from statepact.errors import (
     CorruptState,
+    Expired,
     MissingExtra,
     SetupError,
     StatepactError,
@@ -42,7 +43,7 @@ class Exit(SystemExit):
         super().__init__(int(code))
 
 
-_UNREADABLE = (StoreUnavailable, StoreTooNew, StoreReadOnly, UnknownSession, UnknownRun, CorruptState)
+_UNREADABLE = (StoreUnavailable, StoreTooNew, StoreReadOnly, UnknownSession, UnknownRun, Expired, CorruptState)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from statepact.cli._ledger_table import print_ledger
 from statepact.cli._output import Exit, ExitCode, console, print_json, too_much_loss, write_page
-from statepact.errors import UnknownSession
+from statepact.errors import Expired, UnknownSession
 from statepact.ledger import KeyRing, session_key
 from statepact.loss import LossReport, measure
 from statepact.loss._html import loss_page
@@ -58,6 +58,11 @@ async def _read(
     async with open_store(reading(store), cache=cache) as opened:
         log = await OpenLog.open(opened, session_key(owner, session), keys=ring)
         runs = list(log.log.runs)
+        if not runs and log.log.base is not None:
+            raise Expired(
+                f"all runs of session {session!r} are older than what is kept",
+                hint="a retention rule has removed them; the next run goes on with the shared values of the session",
+            )
         if not runs:
             known = [info.session for info in await opened.sessions(owner)]
             raise UnknownSession(

@@ -23,6 +23,10 @@ from statepact.ledger._mountain import heights_of
 RETAINED = "retained"
 """Key in the record of a note: up to which revision a retention rule has removed the entries."""
 
+BASE = "base"
+"""Key in the record of a note: the digest of the base that stands for them, in hex. A base is no part of the
+mountain range, but the note is; so whatever vouches for the note, a seal, a tag or an anchor, vouches for it."""
+
 
 class Origin(NamedTuple):
     """Where a change of a shared value was committed that a base carries on. It keeps this place for good."""

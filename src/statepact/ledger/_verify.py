@@ -14,7 +14,7 @@ import orjson
 
 from statepact.errors import CorruptState
 from statepact.ledger._anchor import Anchor
-from statepact.ledger._base_record import RETAINED, Base, base_of
+from statepact.ledger._base_record import BASE, RETAINED, Base, base_of
 from statepact.ledger._blocks import addresses_in, is_value_id
 from statepact.ledger._claims import Claim, claims_in, merged
 from statepact.ledger._described import described
@@ -23,6 +23,7 @@ from statepact.ledger._erased import Leaf, decode_leaves, is_erased, whole_leave
 from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
 from statepact.ledger._keyed import same_tag, tag_of
 from statepact.ledger._mountain import Mountain
+from statepact.ledger._old_heads import addresses_of_digests, belong_to, root_of
 from statepact.ledger._vault import KeyRing, key_of
 from statepact.ledger._verdict import Fault, Grade, Verdict
 
@@ -67,6 +68,12 @@ class LogCheck:
         self._names = _SeenNames()
         self._mountain = Mountain()
         self._base: Base | None = None
+        self._base_digest = b""
+        self._base_claims: list[Claim] = []
+        self._noted: dict[int, str] = {}
+        """What the notes say: up to which revision entries were removed, and the digest of the base."""
+        self._digests: dict[bytes, bytes] = {}
+        """The pieces with the digests of removed entries, by address and in order; empty until they are there."""
         self._roots = {0: self._mountain.root()}
         self._cells: dict[int, int] = {}
         self._written: set[tuple[str, str, str]] = set()
@@ -108,6 +115,7 @@ class LogCheck:
         self._plain += sum(_plain_values(header, leaves))
         extra = leaves[-1].stored or b"" if len(leaves) > len(header.cells) else b""
         if header.kind is Kind.BASE and self._base is not None:
+            self._base_digest = digest
             self._erasures.is_carried([(one.revision, one.cell) for one in self._base.origins], leaves)
         elif payload is not None and is_erased(payload):
             self._erasures.is_left(revision, leaves)
@@ -118,7 +126,8 @@ class LogCheck:
         if not self._faults:
             for remark in self._misplaced(revision, header, extra):
                 self._fault(revision, remark)
-        return tuple(_addresses(leaf.stored for leaf in leaves[: len(header.cells)]))
+        addresses = tuple(_addresses(leaf.stored for leaf in leaves[: len(header.cells)]))
+        return (*addresses, *self._pieces(extra)) if header.kind is Kind.BASE and self._base else addresses
 
     def blocks(self, revision: int, blocks: Mapping[bytes, bytes | None]) -> set[bytes]:
         """Check the large values of an entry, `None` for one that is not there; return those that are right."""
@@ -136,6 +145,8 @@ class LogCheck:
                 self._fault(revision, f"its large value {address.hex()[:12]}… is not what was committed")
             else:
                 right.add(address)
+                if address in self._digests:
+                    self._digests[address] = data
         return right
 
     def _wrong(self, value_id: bytes, row: bytes | None) -> str:
@@ -164,6 +175,16 @@ class LogCheck:
                 keyed_from = 1  # the base goes on with a chain that began before it
             if self._cells and not self._tags.first:
                 self._fault(min(self._cells), "it has no tag, and none after it has one")
+        if self._base is not None:
+            noted = self._noted.get(self._base.size)
+            if noted is None and not self._faults:
+                what = "it stands for removed entries, and no entry behind it says that it should"
+                self._fault(self._base.size, what)
+            elif noted is not None and noted != self._base_digest.hex():
+                self._fault(self._base.size, "it is not the base that was put there when entries were removed")
+        digests = b"".join(self._digests.values())
+        if self._base is not None and digests and not belong_to(digests, self._base.size, self._base.peaks):
+            self._fault(self._base.size, "the digests that it keeps are not those of the entries it stands for")
         if self._anchor is not None and (fault := self._against(self._anchor)) is not None:
             self._faults.add(fault)
         grade: Grade = "anchored" if self._anchor else "keyed" if self._tags else "plain"
@@ -188,8 +209,11 @@ class LogCheck:
         """Compare with a head that was kept elsewhere."""
         root = self._roots.get(anchor.size)
         if self._base is not None and anchor.size < self._base.size:
-            what = f"the anchor covers {anchor.size} entries, which are removed; use a head from after that"
-            return Fault(self._base.size, what)
+            digests = b"".join(self._digests.values())
+            if len(digests) < anchor.size * DIGEST_SIZE:
+                what = f"the anchor covers {anchor.size} removed entries, whose digests are not there"
+                return Fault(self._base.size, what)
+            root = root_of(digests, anchor.size)
         if root is None:
             gone = anchor.size - self._mountain.size
             return Fault(self._mountain.size + 1, f"it is missing: the anchor covers {anchor.size}, {gone} are gone")
@@ -211,6 +235,15 @@ class LogCheck:
             self._base = base
             self._last = revision - 1
             self._roots = {base.size: self._mountain.root()}
+
+    def _pieces(self, extra: bytes) -> Iterator[bytes]:
+        """Yield the addresses of the digests of removed entries."""
+        try:
+            addresses = addresses_of_digests(orjson.loads(extra) if extra else {})
+        except (CorruptState, ValueError, AttributeError):
+            return  # that is a fault already
+        self._digests = dict.fromkeys(addresses, b"")
+        yield from addresses
 
     def _check_place(self, revision: int) -> bool:
         expected, self._last = self._last + 1, revision
@@ -246,8 +279,16 @@ class LogCheck:
         elif header.kind in (Kind.ERASURE, Kind.NOTE, Kind.BASE):
             try:
                 record = orjson.loads(extra) if extra else {}
-                self._erasures.claim(revision, claims_in(record))
+                claims = claims_in(record)
                 removed = int(record.get(RETAINED, 0))
+                if header.kind is Kind.BASE:
+                    self._base_claims = claims
+                elif removed:
+                    self._noted[removed] = str(record.get(BASE, ""))
+                if self._base is not None and removed == self._base.size:
+                    # The base stands before erasures that had been committed when it was made.
+                    claims = self._base_claims
+                self._erasures.claim(revision, claims)
             except (CorruptState, ValueError, AttributeError, TypeError):
                 yield "its record of what was erased or removed cannot be read"
                 return

@@ -282,7 +282,17 @@ class LogReader:
         missing or cannot be read: a fold without it would be another value. Raises `Expired` for a revision
         that is older than what is kept.
         """
-        if at is not None and self.log.base is not None and at < self.log.base.size:
+        while True:
+            removed = self._removed()
+            try:
+                return await self._folded_at(contract, at)
+            except Expired:
+                if self._removed() == removed:
+                    raise
+                # Changes that were overridden since have been removed: they are not needed either.
+
+    async def _folded_at(self, contract: type[C], at: int | None) -> Folded[C]:
+        if at is not None and at < self._removed():
             self.log.entry(max(at, 1))
         revision = self.log.revision if at is None else min(at, self.log.revision)
         start: Folded[C] = self._folded.get(contract) or Folded(contract)

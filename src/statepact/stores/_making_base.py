@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from statepact.errors import CorruptState
 from statepact.ledger._base_record import Base, Origin, base_body
 from statepact.ledger._claims import Claim
-from statepact.ledger._digest import entry_digest, new_salt
+from statepact.ledger._digest import DIGEST_SIZE, entry_digest, new_salt
 from statepact.ledger._erased import NO_SALT, Leaf, digests_of, encode_leaves
 from statepact.ledger._header import CellSize, Header, Kind, Names, decode_header
 from statepact.ledger._log import Cell, SessionLog
 from statepact.ledger._mountain import Mountain
+from statepact.ledger._old_heads import DIGESTS, addresses_of_digests, belong_to
 from statepact.ledger._retention import Cut, Keep
 from statepact.ledger._unset import UNSET
 from statepact.stores._open_log import OpenLog
@@ -27,8 +29,28 @@ class MadeBase(NamedTuple):
     payload: bytes
 
 
-def made_base(log: OpenLog, cut: Cut, carried: Sequence[CarriedOn], *, rule: Keep) -> MadeBase:
+async def digests_of_removed(log: OpenLog, size: int) -> bytes:
+    """Return the digests of all entries up to a revision, also of those that had been removed before."""
+    digests = b""
+    if (older := log.log.base) is not None and log.log.base_entry is not None:
+        addresses = addresses_of_digests(await log.record(log.log.base_entry))
+        pieces = await log.store.blocks(log.key, addresses)
+        digests = b"".join(pieces.get(address, b"") for address in addresses)
+        if not belong_to(digests, older.size, older.peaks):
+            raise CorruptState(
+                f"the digests of removed entries of session {log.key.session!r} are not there any more",
+                hint="run `statepact verify` on the session, and restore the store from a backup",
+            )
+    added = [entry.header.digest for entry in log.log.after(len(digests) // DIGEST_SIZE) if entry.revision <= size]
+    return digests + b"".join(added)
+
+
+def made_base(
+    log: OpenLog, cut: Cut, carried: Sequence[CarriedOn], *, rule: Keep, digests: Sequence[bytes]
+) -> MadeBase:
     """Return the base for a cut, with the changes of shared values that it carries on.
+
+    `digests` are the addresses under which the digests of the removed entries lie.
 
     Raises `KeyMissing` for a log with tags whose key was not given.
     """
@@ -50,7 +72,12 @@ def made_base(log: OpenLog, cut: Cut, carried: Sequence[CarriedOn], *, rule: Kee
         )
         for one in carried
     ]  # fmt: skip
-    record = {"rule": rule.as_dict(), "erased": list(_claims(carried)), **_unset(carried)}
+    record = {
+        "rule": rule.as_dict(),
+        "erased": list(_claims(carried)),
+        DIGESTS: [address.hex() for address in digests],
+        **_unset(carried),
+    }
     leaves = [*(one.leaf for one in carried), Leaf(orjson.dumps(record), new_salt())]
     keyed = bool(entry.header.tag)
     body = base_body(base, cells, at=entry.header.at, keyed=keyed)

@@ -13,6 +13,7 @@ from statepact.ledger._digest import entry_digest, new_salt
 from statepact.ledger._erased import Leaf, digests_of
 from statepact.ledger._header import Kind
 from statepact.ledger._log import Entry, SessionLog
+from statepact.ledger._old_heads import addresses_of_digests
 from statepact.ledger._retention import Carried, counted
 from statepact.ledger._unset import unset_paths
 from statepact.stores._base import Entity, EntityUse, Store
@@ -45,6 +46,8 @@ class Removed:
 
     carried: list[CarriedOn] = field(default_factory=list)
     blocks: set[bytes] = field(default_factory=set)
+    old_digests: set[bytes] = field(default_factory=set)
+    """Where an older base had its digests."""
     entities: list[Entity] = field(default_factory=list)
     entries: int = 0
     values: int = 0
@@ -81,6 +84,7 @@ class _Looking:
         self._carried = {one.cell: one for one in carried}
         self._found = Removed(entries=counted(log, size))
         self._gone: set[bytes] = set()
+        self._old_digests: set[bytes] = set()
         self._kept: set[bytes] = set()
         self._uses: dict[EntityUse, str] | None = None
         """The entities of the session, and how they read without their punctuation."""
@@ -103,6 +107,8 @@ class _Looking:
                 since += leaves[: len(entry.cells)]
                 continue
             self._gone |= addresses_of(entry, leaves)
+            if entry.header.kind is Kind.BASE:
+                self._old_digests |= set(addresses_of_digests(record_of(entry, leaves)))
             self._found.bytes += len(entry.header.stored(entry.body)) + len(payloads.get(entry.revision) or b"")
             going_on = self._carries(entry, leaves)
             since += [one.leaf for one in going_on]
@@ -122,7 +128,7 @@ class _Looking:
             cell, leaf = change.cell, leaves[change.cell.leaf_number]
             erased = cell.erased - change.dropped
             unset = unset_paths(record_of(entry, leaves), cell.leaf_number)
-            found.append(CarriedOn(change, _carried_on(leaf, change.dropped, erased), unset, erased))
+            found.append(CarriedOn(change, _carried_on(leaf, change.dropped), unset, erased))
         self._kept |= {a for one in found if one.leaf.stored for a in addresses_in(one.leaf.stored).values()}
         self._found.carried += found
         return found
@@ -146,6 +152,7 @@ class _Looking:
     async def end(self) -> Removed:
         found = self._found
         found.blocks = self._gone - self._kept
+        found.old_digests = self._old_digests
         blocks = sorted(found.blocks)
         for start in range(0, len(blocks), BLOCKS_AT_ONCE):
             rows = await self._store.blocks(self._key, blocks[start : start + BLOCKS_AT_ONCE])
@@ -178,9 +185,12 @@ def _fields(leaf: Leaf) -> frozenset[str]:
     return fields_in(leaf.stored) if leaf.stored else frozenset()
 
 
-def _carried_on(leaf: Leaf, dropped: frozenset[str], erased: frozenset[str]) -> Leaf:
-    """Return a leaf as a base has it: without what does not count, under a salt of its own."""
+def _carried_on(leaf: Leaf, dropped: frozenset[str]) -> Leaf:
+    """Return a leaf as a base has it: without what does not count, under a salt of its own.
+
+    One of which something was erased says so for good: the entry that says it may stay in the log.
+    """
     if leaf.stored is None:
-        return leaf if erased else Leaf(b"{}", new_salt())
+        return leaf
     stored = without(leaf.stored, dropped) if dropped & _fields(leaf) else leaf.stored
-    return Leaf(stored, new_salt(), leaf.was if erased else b"")
+    return Leaf(stored, new_salt(), leaf.was)

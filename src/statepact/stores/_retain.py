@@ -11,12 +11,14 @@ import orjson
 
 from statepact.errors import Behind, LeaseLost, SessionHeld, StoreError, UnknownSession
 from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
-from statepact.ledger._base_record import RETAINED
-from statepact.ledger._header import Kind
+from statepact.ledger._base_record import BASE, RETAINED
+from statepact.ledger._digest import block_digest
+from statepact.ledger._header import Kind, pieces_of
+from statepact.ledger._old_heads import pieces_of_digests
 from statepact.ledger._retention import Cut, Keep, carried_of, cut_of
 from statepact.stores._base import Hold, Rewrite, Store
 from statepact.stores._erase import MOST_TRIES, Scrubs
-from statepact.stores._making_base import made_base
+from statepact.stores._making_base import digests_of_removed, made_base
 from statepact.stores._open_log import Draft, OpenLog
 from statepact.stores._removed import looked_through
 from statepact.stores._retention_report import Retention, Stay
@@ -117,14 +119,21 @@ class _Job:
         report = self._report(cut, seen.report())
         if dry_run:
             return report
-        base = made_base(log, cut, seen.carried, rule=self._keep)
+        pieces = pieces_of_digests(await digests_of_removed(log, cut.size))
+        digests = {block_digest(self._key.owner, piece): piece for piece in pieces}
+        base = made_base(log, cut, seen.carried, rule=self._keep, digests=list(digests))
         change = Rewrite(
             replace={cut.size: (base.header, base.payload)},
             first=cut.size,
-            blocks=dict.fromkeys(seen.blocks),
+            blocks={**dict.fromkeys(seen.blocks | seen.old_digests), **digests},
             forget=seen.entities,
         )
-        record = {RETAINED: cut.size, "runs": cut.whole_runs, "rule": self._keep.as_dict()}
+        record = {
+            RETAINED: cut.size,
+            BASE: pieces_of(base.header).digest.hex(),
+            "runs": cut.whole_runs,
+            "rule": self._keep.as_dict(),
+        }
         await self._store.hold(self._key, self._hold)  # looking through a long log takes its time
         await log.rewrite(change, Draft(
             kind=Kind.NOTE, at=self._now, run="", step="", extra=orjson.dumps(record), keep=None,
