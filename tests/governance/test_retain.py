@@ -545,6 +545,53 @@ async def test_an_erased_session_can_be_cut_and_a_cut_one_erased(store: Store) -
     assert b"third" not in b"".join((await store.payloads(KEY, range(1, 100))).values())
 
 
+@pytest.mark.parametrize("cuts", [0, 1, 2])
+async def test_an_erasure_finds_what_was_made_from_a_removed_fact(store: Store, cuts: int) -> None:
+    """As it would have without the cut: the steps between are gone, the base names what they were given."""
+
+    class Customer(Contract, version="1.0"):
+        name: str
+        phone: str
+
+    made = Workflow("flow", store=store)
+
+    @made.step
+    def understand(request: Request) -> Customer:
+        return Customer(name="Mara", phone="5551234")
+
+    @made.step
+    def note(customer: Customer, basket: Shared[Basket]) -> Order:
+        basket.merge(items=[customer.phone])
+        return Order(order_id="KX-1")
+
+    async def take(basket: Shared[Basket]) -> Reply:
+        basket.set(coupon=f"for {basket.fields.items[0]}")
+        return Reply(text="ok")
+
+    later = Workflow("later", store=store)
+    later.step(take)
+    other = Workflow("other", store=store)
+
+    @other.step
+    def visit(request: Request, basket: Shared[Basket]) -> Reply:
+        basket.merge(visits=1)
+        return Reply(text="ok")
+
+    for number, workflow in enumerate((made, later, other, other)):
+        await workflow.run("hi", owner=OWNER, session="s-1", id=f"r-{number}")
+    for left in (2, 1)[:cuts]:
+        assert (await retain(store, Keep(runs=left), owner=OWNER, session="s-1")).runs
+    assert b"5551234" in await whole_text(store)
+
+    done = await erase(store, owner=OWNER, session="s-1", fact="Customer.phone", by="dpo", reason="asked")
+
+    assert done.derived
+    assert b"5551234" not in await whole_text(store)
+    async with open_session("s-1", owner=OWNER, store=store) as session:
+        assert await session.shared(Basket) == Basket(), "each step was given what the one before it had made"
+    assert (await verify(store, KEY)).ok
+
+
 async def test_a_required_field_that_was_deleted_says_so_behind_the_cut(store: Store) -> None:
     """Deleted, not never set."""
 

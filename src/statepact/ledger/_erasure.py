@@ -21,6 +21,7 @@ from statepact.errors import SetupError
 from statepact.ledger._derived import may_have_brought
 from statepact.ledger._header import Kind
 from statepact.ledger._key import INSIDE, REQUEST_STEP
+from statepact.ledger._lineage import made_from
 from statepact.ledger._log import OF_THE_SESSION, Cell, Entry, SessionLog
 from statepact.ledger._pinned import all_reads
 
@@ -56,6 +57,11 @@ class Fact:
     def __str__(self) -> str:
         name = f"{self.contract}.{self.field}" if self.field else self.contract
         return f"{name}@{self.revision}" if self.revision else name
+
+    def names(self, name: str) -> bool:
+        """Whether this is, or is a part of, what `Order.phone` or `Order` names, whatever the revision."""
+        contract, _, one = name.partition(".")
+        return contract == self.contract and (not one or not self.field or one == self.field)
 
     def fields_of(self, cell: Cell) -> frozenset[str]:
         """Return which fields of a cell are meant."""
@@ -112,6 +118,8 @@ class _Walk:
             self._copies(entry)
             if self._fact is not None and entry.header.kind in (Kind.COMMIT, Kind.REFUSAL):
                 self._made_from(entry)
+            if self._fact is not None and entry.header.kind is Kind.BASE:
+                self._carried_from(entry, self._fact)
             if len(self._plan.fields) + len(self._plan.kept) > before or self._fact is None:
                 self._note(entry)
         return self._plan
@@ -148,14 +156,26 @@ class _Walk:
         if not entry.cells or not self._is_derived(entry):
             return
         for cell in entry.cells:
-            place = cell.revision, cell.number
-            if self._keep_derived:
-                if place not in self._plan.fields:
-                    self._plan.kept.add(place)
-                continue
-            self._take(cell, [one.name for one in cell.contract.fields])
-            self._plan.whole.add(place)
-            self._plan.derived.add(place)
+            self._derived(cell)
+
+    def _carried_from(self, entry: Entry, fact: Fact) -> None:
+        """Find what a base carries that was made from the fact: it names what is not in the log any more."""
+        if fact.revision > entry.revision:
+            return
+        names = made_from(self._record(entry), len(entry.cells))
+        for cell, facts in zip(entry.cells, names, strict=True):
+            if any(fact.names(name) for name in facts):
+                self._derived(cell)
+
+    def _derived(self, cell: Cell) -> None:
+        place = cell.revision, cell.number
+        if self._keep_derived:
+            if place not in self._plan.fields:
+                self._plan.kept.add(place)
+            return
+        self._take(cell, [one.name for one in cell.contract.fields])
+        self._plan.whole.add(place)
+        self._plan.derived.add(place)
 
     def _is_derived(self, entry: Entry) -> bool:
         gone = self._plan.fields

@@ -13,6 +13,7 @@ from statepact.ledger._claims import Claim
 from statepact.ledger._digest import DIGEST_SIZE, entry_digest, new_salt
 from statepact.ledger._erased import NO_SALT, Leaf, digests_of, encode_leaves
 from statepact.ledger._header import CellSize, Header, Kind, Names, decode_header
+from statepact.ledger._lineage import lineage_record
 from statepact.ledger._log import Cell, SessionLog
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._old_heads import DIGESTS, addresses_of_digests, belong_to
@@ -77,6 +78,7 @@ def made_base(
         "erased": list(_claims(carried)),
         DIGESTS: [address.hex() for address in digests],
         **_unset(carried),
+        **lineage_record([one.made_from for one in carried]),
     }
     leaves = [*(one.leaf for one in carried), Leaf(orjson.dumps(record), new_salt())]
     keyed = bool(entry.header.tag)

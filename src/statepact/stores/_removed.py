@@ -12,6 +12,7 @@ from statepact.ledger._blocks import addresses_in, fields_in, is_value_id, witho
 from statepact.ledger._digest import entry_digest, new_salt
 from statepact.ledger._erased import Leaf, digests_of
 from statepact.ledger._header import Kind
+from statepact.ledger._lineage import Facts, Lineage
 from statepact.ledger._log import Entry, SessionLog
 from statepact.ledger._old_heads import addresses_of_digests
 from statepact.ledger._retention import Carried, counted
@@ -38,6 +39,8 @@ class CarriedOn(NamedTuple):
     """Nested fields that its writer did not set."""
     erased: frozenset[str]
     """Fields that count and are erased."""
+    made_from: Facts
+    """Facts that its writer may have been given."""
 
 
 @dataclass(slots=True)
@@ -83,6 +86,7 @@ class _Looking:
         self._size = size
         self._carried = {one.cell: one for one in carried}
         self._found = Removed(entries=counted(log, size))
+        self._lineage = Lineage(log)
         self._gone: set[bytes] = set()
         self._old_digests: set[bytes] = set()
         self._kept: set[bytes] = set()
@@ -110,6 +114,7 @@ class _Looking:
             if entry.header.kind is Kind.BASE:
                 self._old_digests |= set(addresses_of_digests(record_of(entry, leaves)))
             self._found.bytes += len(entry.header.stored(entry.body)) + len(payloads.get(entry.revision) or b"")
+            self._lineage.add(entry, record_of(entry, leaves))
             going_on = self._carries(entry, leaves)
             since += [one.leaf for one in going_on]
             numbers = {one.change.cell.leaf_number for one in going_on}
@@ -128,7 +133,8 @@ class _Looking:
             cell, leaf = change.cell, leaves[change.cell.leaf_number]
             erased = cell.erased - change.dropped
             unset = unset_paths(record_of(entry, leaves), cell.leaf_number)
-            found.append(CarriedOn(change, _carried_on(leaf, change.dropped), unset, erased))
+            made_from = self._lineage.of(cell)
+            found.append(CarriedOn(change, _carried_on(leaf, change.dropped), unset, erased, made_from))
         self._kept |= {a for one in found if one.leaf.stored for a in addresses_in(one.leaf.stored).values()}
         self._found.carried += found
         return found
