@@ -592,6 +592,45 @@ async def test_an_erasure_finds_what_was_made_from_a_removed_fact(store: Store, 
     assert (await verify(store, KEY)).ok
 
 
+async def test_merges_are_put_together_for_who_names_the_contract(store: Store) -> None:
+    """A counter does not grow with its history, and all that is kept reads the same."""
+    names = [f"r{number}" for number in range(8)]
+    await runs(store, *names)
+    for left in (5, 2):
+        before = await everything_of(store, names[-left:])
+        would = await retain(store, Keep(runs=left), owner=OWNER, session="s-1", dry_run=True)
+        done = await retain(store, Keep(runs=left), owner=OWNER, session="s-1", shared=[Basket])
+        assert would.carried > done.carried
+        after = await everything_of(store, names[-left:])
+        assert dict(after["basket"].values) == dict(before["basket"].values)
+        same(before, after)
+    assert done.carried <= 3
+    assert (await verify(store, KEY)).ok
+    run = await flow(store).run("last", owner=OWNER, session="s-1", id="last")
+    basket = run.shared(Basket)
+    assert basket is not None
+    assert (basket.items, basket.visits) == ([*names, "last"], 9)
+
+
+async def test_putting_together_leaves_what_it_cannot_read(store: Store) -> None:
+    """Of another version, or erased in part: all changes stay, and the value with them."""
+
+    class Older(Contract, version="0.9", name="Basket"):
+        visits: Annotated[int, Merge.add] = 0
+
+    await runs(store, "first", "second", "third")
+    done = await retain(store, Keep(runs=0), owner=OWNER, session="s-1", shared=[Older])
+    assert done.carried == 3
+    await erase(store, owner=OWNER, session="s-1", fact="Basket.items@3", by="dpo", reason="asked", keep_derived=True)
+    await runs(store, "fourth")
+    done = await retain(store, Keep(runs=0), owner=OWNER, session="s-1", shared=[Basket])
+    assert done.carried == 4
+    async with open_session("s-1", owner=OWNER, store=store) as session:
+        basket = await session.shared(Basket)
+    assert basket is not None
+    assert (basket.items, basket.visits) == (["second", "third", "fourth"], 4)
+
+
 async def test_a_required_field_that_was_deleted_says_so_behind_the_cut(store: Store) -> None:
     """Deleted, not never set."""
 
@@ -1007,7 +1046,8 @@ async def test_what_is_kept_reads_the_same_whatever_is_cut(data: st.DataObject) 
             old = LogReader(store, KEY)
             await old.read_on()
             before = await everything_of(store, names[len(names) - left :])
-            await retain(store, Keep(runs=left), owner=OWNER, session="s-1", log_key=LOG_KEY)
+            shared = data.draw(st.sampled_from([[], [Basket]]))
+            await retain(store, Keep(runs=left), owner=OWNER, session="s-1", log_key=LOG_KEY, shared=shared)
             del names[: len(names) - left]
             same(before, await everything_of(store, names))
             now = await everything_of(store, [])

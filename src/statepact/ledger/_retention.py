@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from statepact.errors import SetupError
+from statepact.ledger._blocks import Parts
 from statepact.ledger._header import Kind
 from statepact.ledger._key import INSIDE
 from statepact.ledger._log import Cell, SessionLog
@@ -134,6 +135,14 @@ class Carried(NamedTuple):
     cell: Cell
     mask: int
     """Bit i is set if field i still counts; of the others nothing stays."""
+    given: int = 0
+    """Bit i is set if a kept step was given field i of it."""
+    reset: int = 0
+    """Bit i is set if field i now holds what it was merged into, and not only what was merged."""
+    written: Parts | None = None
+    """What is stored of it if that is not what was committed."""
+    of: tuple[Cell, ...] = ()
+    """Changes that went into it."""
 
     @property
     def omitted(self) -> int:
@@ -143,7 +152,7 @@ class Carried(NamedTuple):
     @property
     def deleted(self) -> int:
         """The mask `deleted` of what is left."""
-        return self.cell.deleted & self.mask
+        return self.cell.deleted & self.mask | self.reset
 
     @property
     def dropped(self) -> frozenset[str]:
@@ -157,16 +166,16 @@ def carried_of(log: SessionLog, size: int) -> list[Carried]:
     That is, field by field, what shows in the values at that revision, and what kept steps were given.
     """
     masks: dict[Cell, int] = {}
-    given: set[Cell] = set()
+    given: dict[Cell, int] = {}
     for cells in log.shared.values():
         _add(masks, [cell for cell in cells if cell.home <= size])
     for entry in log.after(size):
         places = [(read.revision, read.cell) for read in entry.header.reads if read.revision <= size]
         read = [cell for cell in (log.cell(*place) for place in sorted(places) if log.keeps(*place)) if cell.shared]
-        given.update(read)
         for name in {cell.contract.name for cell in read}:
-            _add(masks, [cell for cell in read if cell.contract.name == name])
-    found = [Carried(cell, mask) for cell, mask in masks.items() if mask or cell in given]
+            _add(given, [cell for cell in read if cell.contract.name == name])
+    masks |= {cell: masks.get(cell, 0) | mask for cell, mask in given.items()}
+    found = [Carried(cell, mask, given.get(cell, 0)) for cell, mask in masks.items() if mask or cell in given]
     return sorted(found, key=lambda one: (one.cell.revision, one.cell.number))
 
 

@@ -49,6 +49,8 @@ class Removed:
 
     carried: list[CarriedOn] = field(default_factory=list)
     blocks: set[bytes] = field(default_factory=set)
+    written: dict[bytes, bytes] = field(default_factory=dict)
+    """Large values of changes that were put together."""
     old_digests: set[bytes] = field(default_factory=set)
     """Where an older base had its digests."""
     entities: list[Entity] = field(default_factory=list)
@@ -133,8 +135,13 @@ class _Looking:
             cell, leaf = change.cell, leaves[change.cell.leaf_number]
             erased = cell.erased - change.dropped
             unset = unset_paths(record_of(entry, leaves), cell.leaf_number)
-            made_from = self._lineage.of(cell)
-            found.append(CarriedOn(change, _carried_on(leaf, change.dropped), unset, erased, made_from))
+            made_from = frozenset().union(*(self._lineage.of(one) for one in (cell, *change.of)))
+            if change.written is not None:
+                self._found.written.update(change.written.blocks)
+                going_on = Leaf(change.written.stored, new_salt())
+            else:
+                going_on = _carried_on(leaf, change.dropped)
+            found.append(CarriedOn(change, going_on, unset, erased, made_from))
         self._kept |= {a for one in found if one.leaf.stored for a in addresses_in(one.leaf.stored).values()}
         self._found.carried += found
         return found

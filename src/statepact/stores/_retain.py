@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import orjson
 
+from statepact.contracts import Contract
 from statepact.errors import Behind, LeaseLost, SessionHeld, StoreError, UnknownSession
 from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
 from statepact.ledger._base_record import BASE, RETAINED
@@ -20,6 +21,7 @@ from statepact.stores._base import Hold, Rewrite, Store
 from statepact.stores._erase import MOST_TRIES, Scrubs
 from statepact.stores._making_base import digests_of_removed, made_base
 from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._putting_together import put_together
 from statepact.stores._removed import looked_through
 from statepact.stores._retention_report import Retention, Stay
 
@@ -37,6 +39,7 @@ async def retain(
     *,
     owner: str = DEFAULT_OWNER,
     session: str | None = None,
+    shared: Sequence[type[Contract]] = (),
     log_key: bytes | None = None,
     dry_run: bool = False,
     at: int | None = None,
@@ -50,6 +53,10 @@ async def retain(
     digest, so that heads which were kept elsewhere before the cut can still be compared. Readers of a
     removed run get `Expired`. What a kept run took from earlier ones (`earlier`, `recall`) does not hold them.
 
+    `shared` are contracts of shared values whose merges are to be put together: the log does not know merge
+    rules, so without the contract each change that was merged into a value is kept by itself. Leave out those
+    with sensitive fields.
+
     `dry_run` changes nothing and asks nobody for the session. `at` is the time by which days count, in
     milliseconds since 1970. `log_key` is that of logs with tags. Each session is cut in one step or not at all.
 
@@ -61,7 +68,8 @@ async def retain(
     for name in names:
         rule = keep if isinstance(keep, Keep) else keep(name)
         if rule is not None:
-            total += await _Job(store, session_key(owner, name), rule, now, log_key).run(dry_run=dry_run)
+            job = _Job(store, session_key(owner, name), rule, now=now, log_key=log_key, shared=shared)
+            total += await job.run(dry_run=dry_run)
     if total.sessions and not dry_run and isinstance(store, Scrubs):
         total = replace(total, scrubbed=await store.scrub())
     return total
@@ -70,7 +78,17 @@ async def retain(
 class _Job:
     """The retention in one session."""
 
-    def __init__(self, store: Store, key: SessionKey, keep: Keep, now: int, log_key: bytes | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        key: SessionKey,
+        keep: Keep,
+        *,
+        now: int,
+        log_key: bytes | None,
+        shared: Sequence[type[Contract]],
+    ) -> None:
+        self._shared = shared
         self._store = store
         self._key = key
         self._keep = keep
@@ -115,6 +133,8 @@ class _Job:
         if not cut.size:
             return self._report(cut)
         carried = carried_of(log.log, cut.size)
+        for contract in self._shared:
+            carried = await put_together(log, carried, contract)
         seen = await looked_through(self._store, self._key, log.log, cut.size, carried)
         report = self._report(cut, seen.report())
         if dry_run:
@@ -125,7 +145,7 @@ class _Job:
         change = Rewrite(
             replace={cut.size: (base.header, base.payload)},
             first=cut.size,
-            blocks={**dict.fromkeys(seen.blocks | seen.old_digests), **digests},
+            blocks={**dict.fromkeys(seen.blocks | seen.old_digests), **seen.written, **digests},
             forget=seen.entities,
         )
         record = {
