@@ -283,6 +283,10 @@ async def test_a_run_that_has_not_ended_stays_with_all_behind_it(store: Store) -
     assert done.runs == 3
     with pytest.raises(Expired):
         await session.get(Order)
+    with pytest.raises(Expired):  # what it has done must not be done again
+        async with session.step("go on") as step:
+            await step.commit(Order(order_id="KX-10"))
+    assert b"KX-10" not in await whole_text(store)
 
 
 async def test_a_held_session_is_left_alone(store: Store) -> None:
@@ -841,8 +845,6 @@ async def test_each_changed_byte_of_a_base_is_found(place: int) -> None:
     for part in range(2):
         data = bytearray((first.header, payload)[part])
         at = len(data) * place // 8
-        if part == 0 and 32 <= at < 48:
-            continue  # where the salt of an entry stands: a base has none
         data[at] ^= 1
         put = (bytes(data), payload) if part == 0 else (first.header, bytes(data))
         await store.rewrite(KEY, Rewrite(replace={first.revision: put}), after=others[-1].revision)

@@ -11,9 +11,9 @@ who has read the log before it was cut must not take it for the entry that stood
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from statepact.errors import CorruptState
 from statepact.ledger._digest import DIGEST_SIZE, INPUT_DIGEST_SIZE
@@ -26,6 +26,14 @@ RETAINED = "retained"
 BASE = "base"
 """Key in the record of a note: the digest of the base that stands for them, in hex. A base is no part of the
 mountain range, but the note is; so whatever vouches for the note, a seal, a tag or an anchor, vouches for it."""
+
+
+def removed_in(record: Mapping[str, Any]) -> int:
+    """Return up to which revision a note says that entries were removed, 0 if it does not; raises `CorruptState`."""
+    try:
+        return int(record.get(RETAINED, 0))
+    except (TypeError, ValueError) as error:
+        raise CorruptState("what a note says was removed cannot be read") from error
 
 
 class Origin(NamedTuple):

@@ -250,6 +250,11 @@ class SessionLog:
         body = pieces_of(stored).body
         if header.kind is Kind.BASE and not self.entries:
             self.base = base_of(body)
+            if self.base.size != revision:
+                raise CorruptState(
+                    f"the log of session {self.key.session!r} begins with a base in another one's place",
+                    hint="run `statepact verify` on the session, and restore the store from a backup",
+                )
             self.first = revision
             self._mountain = Mountain.of(self.base.size, self.base.peaks)
         return self.add(revision, header, body)
@@ -301,7 +306,7 @@ class SessionLog:
                 f"session {self.key.session!r} has revision {revision} after {self.revision}",
                 hint="entries are missing; run `statepact verify` on the session",
             )
-        based = header.kind is Kind.BASE and self.base is not None and revision == self.base.size
+        based = header.kind is Kind.BASE and revision == self.first
         cells = _carried(self.base, header) if based and self.base is not None else _cells(revision, header)
         entry = Entry(revision, header, body, tuple(cells))
         self.entries.append(entry)

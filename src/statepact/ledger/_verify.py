@@ -14,12 +14,12 @@ import orjson
 
 from statepact.errors import CorruptState
 from statepact.ledger._anchor import Anchor
-from statepact.ledger._base_record import BASE, RETAINED, Base, base_of
+from statepact.ledger._base_record import BASE, Base, base_of, removed_in
 from statepact.ledger._blocks import addresses_in, is_value_id
 from statepact.ledger._claims import Claim, claims_in, merged
 from statepact.ledger._described import described
 from statepact.ledger._digest import DIGEST_SIZE, block_digest, entry_digest
-from statepact.ledger._erased import Leaf, decode_leaves, is_erased, whole_leaves
+from statepact.ledger._erased import NO_SALT, Leaf, decode_leaves, is_erased, whole_leaves
 from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
 from statepact.ledger._keyed import same_tag, tag_of
 from statepact.ledger._mountain import Mountain
@@ -111,6 +111,8 @@ class LogCheck:
         if _digest(pieces_of(stored or b"").body, leaves) != digest:
             self._fault(revision, "its bytes are not those of its digest")
             return ()
+        if payload is not None and is_erased(payload) and header.salt != NO_SALT:
+            self._fault(revision, "the salt of erased values is there again, or something in its place")
         self._checked += 1
         self._plain += sum(_plain_values(header, leaves))
         extra = leaves[-1].stored or b"" if len(leaves) > len(header.cells) else b""
@@ -280,7 +282,7 @@ class LogCheck:
             try:
                 record = orjson.loads(extra) if extra else {}
                 claims = claims_in(record)
-                removed = int(record.get(RETAINED, 0))
+                removed = removed_in(record)
                 if header.kind is Kind.BASE:
                     self._base_claims = claims
                 elif removed:

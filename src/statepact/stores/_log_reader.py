@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from statepact.contracts import Contract
 from statepact.errors import CorruptState, Expired, StatepactError, UnknownRun
-from statepact.ledger._base_record import RETAINED
+from statepact.ledger._base_record import removed_in
 from statepact.ledger._blocks import addresses_in, is_value_id, put_together
 from statepact.ledger._claims import claims_in
 from statepact.ledger._digest import block_digest
@@ -106,7 +106,7 @@ class LogReader:
         for entry in entries:
             record = await self.record(entry)
             if entry.header.kind is Kind.NOTE:
-                removed = max(removed, int(record.get(RETAINED, 0)))
+                removed = max(removed, removed_in(record))
             if claims := claims_in(record):
                 self.log.erase(entry.revision, claims)
                 self._folded.clear()

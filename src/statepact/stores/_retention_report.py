@@ -71,17 +71,14 @@ class Retention:
 
     def __str__(self) -> str:
         how = "would be removed" if self.dry_run else "removed"
-        count = len(self.sessions)
         lines = [
-            f"{self.runs} runs {how} from {count} session{'' if count == 1 else 's'}"
+            f"{_count(self.runs, 'run')} {how} from {_count(len(self.sessions), 'session')}"
             f" · {self.entries} entries, {self.values} values, {self.large_values} large ones, {self.bytes} bytes"
         ]
         if self.carried:
-            lines.append(
-                f"  {self.carried} changes of shared values {'would ' if self.dry_run else ''}go on in the base"
-            )
+            lines.append(f"  carried on in the base: {_count(self.carried, 'change')} of shared values")
         if self.entities:
-            lines.append(f"  {self.entities} entities forgotten")
+            lines.append(f"  {'to be ' * self.dry_run}forgotten by the index: {self.entities} entities")
         lines += [f"  {one.session}: run {one.run!r} stays: {one.why}" for one in self.stays[:MOST_SHOWN]]
         if len(self.stays) > MOST_SHOWN:
             lines.append(f"  and {len(self.stays) - MOST_SHOWN} more runs stay")
@@ -91,3 +88,7 @@ class Retention:
 
 
 MOST_SHOWN = 20
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

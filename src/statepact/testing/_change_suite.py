@@ -57,6 +57,24 @@ class ChangeSuite:
         assert [one.revision for one in await store.headers(key, after=1)] == [3, 4, 5]
         assert [info.revision for info in await store.sessions(key.owner)] == [5]
 
+    async def test_rewrite_puts_one_entry_in_the_place_of_the_oldest(self, store: Store, key: SessionKey) -> None:
+        """What a retention rule does: all in one step, and the log goes on behind it."""
+        await store.append(key, [about("one", ORDER), about("two"), entry("three", blocks=((b"a", b"1"),))], after=0)
+        await store.append(key, [entry("four")], after=3)
+
+        change = Rewrite(replace={3: (b"header of base", b"base")}, first=3, blocks={b"a": None, b"b": b"2"})
+        await store.rewrite(key, change, [entry("note")], after=4)
+
+        assert [(one.revision, one.header) for one in await store.headers(key)] == [
+            (3, b"header of base"),
+            (4, b"header of four"),
+            (5, b"header of note"),
+        ]
+        assert dict(await store.payloads(key, range(1, 7))) == {3: b"base", 4: b"four", 5: b"note"}
+        assert dict(await store.blocks(key, [b"a", b"b"])) == {b"b": b"2"}
+        with pytest.raises(Behind):
+            await store.append(key, [entry("late")], after=4)
+
     async def test_rewrite_changes_and_removes_blocks(self, store: Store, key: SessionKey) -> None:
         """A large value can be put under another key, or go; in this session and in no other."""
         blocks = ((b"a", b"one"), (b"b", b"two"))
