@@ -28,6 +28,14 @@ BASE = "base"
 mountain range, but the note is; so whatever vouches for the note, a seal, a tag or an anchor, vouches for it."""
 
 
+def retained_record(size: int, digest: bytes) -> dict[str, Any]:
+    """Return what a note says of the base that stands in the place of entry `size`.
+
+    Whoever makes a log that begins with a base says so in it, or the check of the log finds a fault.
+    """
+    return {RETAINED: size, BASE: digest.hex()}
+
+
 def removed_in(record: Mapping[str, Any]) -> int:
     """Return up to which revision a note says that entries were removed, 0 if it does not; raises `CorruptState`."""
     try:

@@ -13,7 +13,7 @@ from statepact.ledger._log import SessionLog
 
 def may_have_brought(read: Read, fields: frozenset[str], log: SessionLog) -> bool:
     """Whether a read may have brought one of these fields of its cell to a step."""
-    if read.reached is not Reached.PARTLY or not log.keeps(read.revision, read.cell):
+    if read.reached is not Reached.PARTLY or not log.keeps_cell(read.revision, read.cell):
         return True
     contract = log.cell(read.revision, read.cell).contract
     return any(read.mask >> number & 1 for number, field in enumerate(contract.fields) if field.name in fields)

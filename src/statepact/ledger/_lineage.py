@@ -49,7 +49,7 @@ class Lineage:
     def _of(self, entry: Entry, record: Mapping[str, Any]) -> Facts:
         found: set[str] = set()
         for read in all_reads(self._log, entry.header):
-            if self._log.keeps(read.revision, read.cell):
+            if self._log.keeps_cell(read.revision, read.cell):
                 cell = self._log.cell(read.revision, read.cell)
                 found |= self.of(cell)
                 found.update(_given(read, cell))

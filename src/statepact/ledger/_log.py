@@ -203,9 +203,13 @@ class SessionLog:
             raise CorruptState(f"revision {revision} is not in the log of session {self.key.session!r}")
         return self.entries[revision - self.first]
 
-    def keeps(self, revision: int, cell: int) -> bool:
-        """Whether a cell is there, and not removed by a retention rule."""
-        return self.base is None or revision > self.base.size or (revision, cell) in self._carried
+    def keeps(self, revision: int) -> bool:
+        """Whether an entry is there, and not removed by a retention rule."""
+        return self.base is None or revision > self.base.size
+
+    def keeps_cell(self, revision: int, cell: int) -> bool:
+        """Whether a cell is there: that of an entry which is, or one that the base carries on."""
+        return self.keeps(revision) or (revision, cell) in self._carried
 
     def has_removed(self, run: str) -> bool:
         """Whether a retention rule has removed a run."""

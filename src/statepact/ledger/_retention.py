@@ -171,7 +171,9 @@ def carried_of(log: SessionLog, size: int) -> list[Carried]:
         _add(masks, [cell for cell in cells if cell.home <= size])
     for entry in log.after(size):
         places = [(read.revision, read.cell) for read in entry.header.reads if read.revision <= size]
-        read = [cell for cell in (log.cell(*place) for place in sorted(places) if log.keeps(*place)) if cell.shared]
+        read = [
+            cell for cell in (log.cell(*place) for place in sorted(places) if log.keeps_cell(*place)) if cell.shared
+        ]
         for name in {cell.contract.name for cell in read}:
             _add(given, [cell for cell in read if cell.contract.name == name])
     masks |= {cell: masks.get(cell, 0) | mask for cell, mask in given.items()}

@@ -269,7 +269,9 @@ class LogReader:
             return
         ours = {entry.revision for entry in entries}
         read = {(one.revision, one.cell) for entry in entries for one in entry.header.reads}
-        others = [self.log.cell(*place) for place in sorted(read) if place[0] not in ours and self.log.keeps(*place)]
+        others = [
+            self.log.cell(*place) for place in sorted(read) if place[0] not in ours and self.log.keeps_cell(*place)
+        ]
         others = [cell for cell in others if cell.shared]
         await self.fetch(others)
         for cell in others:

@@ -12,7 +12,7 @@ import orjson
 from statepact.contracts import Contract
 from statepact.errors import Behind, LeaseLost, SessionHeld, StoreError, UnknownSession
 from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
-from statepact.ledger._base_record import BASE, RETAINED
+from statepact.ledger._base_record import retained_record
 from statepact.ledger._digest import block_digest
 from statepact.ledger._header import Kind, pieces_of
 from statepact.ledger._old_heads import pieces_of_digests
@@ -149,8 +149,7 @@ class _Job:
             forget=seen.entities,
         )
         record = {
-            RETAINED: cut.size,
-            BASE: pieces_of(base.header).digest.hex(),
+            **retained_record(cut.size, pieces_of(base.header).digest),
             "runs": cut.whole_runs,
             "rule": self._keep.as_dict(),
         }
