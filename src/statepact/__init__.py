@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statepact.errors import StatepactError
     from statepact.ledger import KeyRing
     from statepact.loss import LossReport
-    from statepact.stores import MemoryStore, SqliteStore, Store, erase, open_store, rotate, verify
+    from statepact.stores import MemoryStore, SqliteStore, Store, diff, erase, fork, open_store, rotate, verify
     from statepact.workflow import (
         Context,
         Each,
@@ -57,7 +57,9 @@ _HOMES = {
     "UnclaimedFacts": "workflow",
     "Upgrade": "contracts",
     "Workflow": "workflow",
+    "diff": "stores",
     "erase": "stores",
+    "fork": "stores",
     "open_session": "workflow",
     "open_store": "stores",
     "rotate": "stores",
@@ -92,7 +94,9 @@ __all__ = [
     "Upgrade",
     "Workflow",
     "__version__",
+    "diff",
     "erase",
+    "fork",
     "open_session",
     "open_store",
     "rotate",

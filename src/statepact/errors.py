@@ -335,6 +335,18 @@ class UnknownSession(StateError):
     code = "ERR_UNKNOWN_SESSION"
 
 
+class UnknownRevision(StateError):
+    """The session has no entry of this number yet."""
+
+    code = "ERR_UNKNOWN_REVISION"
+
+
+class SessionExists(StateError):
+    """A session was to be made, and there is one of this name."""
+
+    code = "ERR_SESSION_EXISTS"
+
+
 class CorruptState(StateError):
     """Stored bytes are not the bytes that were committed, or cannot be read at all."""
 

@@ -138,6 +138,7 @@ def run(*, debug: bool, **chosen: Any) -> None:
 @of_a_cache
 @of_keys
 @click.option("--run", metavar="ID", help="Which run; by default the newest.")
+@click.option("--at", type=click.IntRange(min=1), metavar="REVISION", help="As it stood then; by default as it is.")
 @of_a_report
 @page
 @of_all
@@ -186,11 +187,13 @@ def rotate(*, debug: bool, **chosen: Any) -> None:
 @app.command()
 @click.argument("session", required=False)
 @of_a_store
+@of_a_cache
 @of_a_log_key
 @click.option("--all-sessions", is_flag=True, help="Of all sessions of the owner.")
 @click.option("--fact", metavar="CONTRACT[.FIELD][@REVISION]", help="Only this fact and what was made from it.")
 @click.option("--by", required=True, metavar="NAME", help="Who erases. Committed to the log.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why, without any value. Committed to the log.")
+@click.option("--forks", is_flag=True, help="In forks of the session too, and in what it was forked from.")
 @click.option("--keep-derived", is_flag=True, help="Keep what was made from erased values; the log says so.")
 @of_all
 def erase(*, debug: bool, **chosen: Any) -> None:
@@ -201,3 +204,39 @@ def erase(*, debug: bool, **chosen: Any) -> None:
         from statepact.cli._erase import erase_values
 
         erase_values(**chosen)
+
+
+@app.command()
+@click.argument("session")
+@click.argument("new")
+@of_a_store
+@of_a_log_key
+@click.option("--at", type=click.IntRange(min=1), metavar="REVISION", help="As it was then; by default as it is.")
+@of_all
+def fork(*, debug: bool, **chosen: Any) -> None:
+    """Make a session NEW that begins as SESSION was, and goes its own way from there."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._fork import fork_session
+
+        fork_session(**chosen)
+
+
+@app.command()
+@click.argument("session")
+@click.argument("before", metavar="[R1]", type=click.IntRange(min=0), required=False)
+@click.argument("after", metavar="[R2]", type=click.IntRange(min=0), required=False)
+@of_a_store
+@of_keys
+@click.option("--runs", nargs=2, metavar="A B", help="Compare two runs, as they stood at R1.")
+@click.option("--with", "other", metavar="SESSION", help="Compare with another session, such as a fork, at R2.")
+@of_all
+def diff(*, debug: bool, **chosen: Any) -> None:
+    """Show what has changed in a session from revision R1 to R2, by default until now; 0 is before the first."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._diff import diff_session
+
+        diff_session(**chosen)

@@ -15,12 +15,14 @@ from rich.console import Console
 
 from statepact.errors import (
     CorruptState,
+    Expired,
     MissingExtra,
     SetupError,
     StatepactError,
     StoreReadOnly,
     StoreTooNew,
     StoreUnavailable,
+    UnknownRevision,
     UnknownRun,
     UnknownSession,
 )
@@ -42,7 +44,9 @@ class Exit(SystemExit):
         super().__init__(int(code))
 
 
-_UNREADABLE = (StoreUnavailable, StoreTooNew, StoreReadOnly, UnknownSession, UnknownRun, CorruptState)
+_UNREADABLE = (
+    StoreUnavailable, StoreTooNew, StoreReadOnly, UnknownSession, UnknownRun, UnknownRevision, Expired, CorruptState,
+)  # fmt: skip
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
         StoredHeader,
     )
     from statepact.stores._cached import CacheCounts, CachedStore
+    from statepact.stores._diff import Change, Diff, diff
     from statepact.stores._erase import Erasure, erase
     from statepact.stores._find import FoundSession, find_sessions
+    from statepact.stores._fork import Fork, fork
     from statepact.stores._memory import MemoryStore
     from statepact.stores._missing import missing
     from statepact.stores._postgres import PostgresStore
@@ -30,9 +32,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "CacheCounts": "_cached",
     "CachedStore": "_cached",
+    "Change": "_diff",
+    "Diff": "_diff",
     "Entity": "_base",
     "EntityUse": "_base",
     "Erasure": "_erase",
+    "Fork": "_fork",
     "FoundSession": "_find",
     "Hold": "_base",
     "MemoryStore": "_memory",
@@ -45,8 +50,10 @@ _HOMES = {
     "SqliteStore": "_sqlite",
     "Store": "_base",
     "StoredHeader": "_base",
+    "diff": "_diff",
     "erase": "_erase",
     "find_sessions": "_find",
+    "fork": "_fork",
     "missing": "_missing",
     "open_store": "_urls",
     "rotate": "_rotate",
@@ -56,9 +63,12 @@ _HOMES = {
 __all__ = [
     "CacheCounts",
     "CachedStore",
+    "Change",
+    "Diff",
     "Entity",
     "EntityUse",
     "Erasure",
+    "Fork",
     "FoundSession",
     "Hold",
     "MemoryStore",
@@ -71,8 +81,10 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoredHeader",
+    "diff",
     "erase",
     "find_sessions",
+    "fork",
     "missing",
     "open_store",
     "rotate",

@@ -33,11 +33,11 @@ async def texts_of(
     texts: set[str] = set()
     for entry in log.entries:
         for cell in entry.cells if entry.revision in old else ():
-            before = await _fields(store, key, old[entry.revision][cell.number])
-            after = await _fields(store, key, new[entry.revision][cell.number])
+            before = await fields_of(store, key, old[entry.revision][cell.number])
+            after = await fields_of(store, key, new[entry.revision][cell.number])
             for name, value in before.items():
                 if name not in after:
-                    texts.update(_texts(value))
+                    texts.update(texts_in(value))
     return texts
 
 
@@ -51,7 +51,7 @@ async def remains_of(
         return ()
     for entry in log.entries:
         for number, leaf in enumerate(left.get(entry.revision, ())):
-            inside = "\n".join(t for value in (await _fields(store, key, leaf)).values() for t in _texts(value))
+            inside = "\n".join(t for value in (await fields_of(store, key, leaf)).values() for t in texts_in(value))
             if any(text in inside for text in wanted):
                 what = entry.cells[number].contract.name if number < len(entry.cells) else "record"
                 found[f"revision {entry.revision}: {what}"] = None
@@ -61,7 +61,8 @@ async def remains_of(
     return tuple(found)[:MOST_PLACES]
 
 
-async def _fields(store: Store, key: SessionKey, leaf: Leaf) -> dict[str, Any]:
+async def fields_of(store: Store, key: SessionKey, leaf: Leaf) -> dict[str, Any]:
+    """Return the values of a cell by field, `None` for one that is sealed."""
     if not leaf.stored:
         return {}
     fields: dict[str, Any] = dict(from_json(leaf.stored.partition(b"\x00")[0]))
@@ -72,15 +73,16 @@ async def _fields(store: Store, key: SessionKey, leaf: Leaf) -> dict[str, Any]:
     return fields
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield all texts and numbers in a JSON value, as texts."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
             yield str(key)
-            yield from _texts(item)
+            yield from texts_in(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from texts_in(item)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
