@@ -15,7 +15,9 @@ async def cut(store: Store, key: SessionKey, size: int, *, log_key: bytes | None
     """Put a base in the place of the first entries of a session."""
     log = SessionLog(key)
     headers = await store.headers(key)
-    for stored in headers[:size]:
+    for stored in headers:
+        if stored.revision > size:
+            break
         entry = log.read(stored.revision, stored.header)
     base = Base(size, tuple(log.names), log.mountain().peaks, entry.header.tag)
     body = base_body(base, at=entry.header.at, keyed=log_key is not None)

@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from statepact.errors import StatepactError
     from statepact.ledger import KeyRing
     from statepact.loss import LossReport
-    from statepact.stores import MemoryStore, SqliteStore, Store, diff, erase, fork, open_store, rotate, verify
+    from statepact.stores import (
+        MemoryStore,
+        SqliteStore,
+        Store,
+        check_proof,
+        diff,
+        erase,
+        fork,
+        open_store,
+        prove,
+        rotate,
+        verify,
+    )
     from statepact.workflow import (
         Context,
         Each,
@@ -57,11 +69,13 @@ _HOMES = {
     "UnclaimedFacts": "workflow",
     "Upgrade": "contracts",
     "Workflow": "workflow",
+    "check_proof": "stores",
     "diff": "stores",
     "erase": "stores",
     "fork": "stores",
     "open_session": "workflow",
     "open_store": "stores",
+    "prove": "stores",
     "rotate": "stores",
     "verify": "stores",
     "watch": "workflow",
@@ -94,11 +108,13 @@ __all__ = [
     "Upgrade",
     "Workflow",
     "__version__",
+    "check_proof",
     "diff",
     "erase",
     "fork",
     "open_session",
     "open_store",
+    "prove",
     "rotate",
     "verify",
     "watch",

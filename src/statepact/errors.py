@@ -347,6 +347,24 @@ class SessionExists(StateError):
     code = "ERR_SESSION_EXISTS"
 
 
+class UnknownFact(StateError):
+    """The session holds no such fact, or not at that revision."""
+
+    code = "ERR_UNKNOWN_FACT"
+
+
+class SensitiveInClear(StateError):
+    """Sensitive values would be given away, because they are stored in plain text."""
+
+    code = "ERR_SENSITIVE_IN_CLEAR"
+
+
+class ProofRefused(StateError):
+    """A proof does not prove what it says, for the head that was given."""
+
+    code = "ERR_PROOF_REFUSED"
+
+
 class CorruptState(StateError):
     """Stored bytes are not the bytes that were committed, or cannot be read at all."""
 

@@ -153,14 +153,16 @@ def show(*, debug: bool, **chosen: Any) -> None:
 
 
 @app.command()
-@click.argument("session")
+@click.argument("session", required=False)
 @of_a_store
 @of_keys
 @of_a_log_key
-@click.option("--anchor", metavar="SIZE:HEX", help="A head that an earlier check has printed, kept elsewhere.")
+@click.option("--anchor", "--head", metavar="SIZE:HEX", help="A head that an earlier check has printed, or its file.")
+@click.option("--proof", type=A_FILE, metavar="FILE", help="Check a proof for --head instead; needs no store.")
+@click.option("--old", metavar="SIZE:HEX", help="The earlier head, if the proof is about two.")
 @of_all
 def verify(*, debug: bool, **chosen: Any) -> None:
-    """Check that the log of a session is what was committed, byte for byte."""
+    """Check that the log of a session is what was committed, byte for byte, or check a proof."""
     from statepact.cli._output import guarded
 
     with guarded(debug=debug):
@@ -240,3 +242,21 @@ def diff(*, debug: bool, **chosen: Any) -> None:
         from statepact.cli._diff import diff_session
 
         diff_session(**chosen)
+
+
+@app.command()
+@click.argument("session")
+@click.argument("fact", metavar="[CONTRACT[.FIELD][@REVISION]]", required=False)
+@of_a_store
+@click.option("--head", metavar="SIZE:HEX", help="For this head, or one in a file; by default for the newest.")
+@click.option("--from", "old", metavar="SIZE:HEX", help="Prove that the log of this older head has only grown.")
+@click.option("--clear", is_flag=True, help="Also if that shows sensitive values that are stored in plain text.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def prove(*, debug: bool, **chosen: Any) -> None:
+    """Print a proof, as JSON, that a fact stands in the log of a session, for whoever keeps a head of it."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._prove import print_proof
+
+        print_proof(**chosen)

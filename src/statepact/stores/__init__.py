@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from statepact.stores._memory import MemoryStore
     from statepact.stores._missing import missing
     from statepact.stores._postgres import PostgresStore
+    from statepact.stores._prove import Proven, check_consistency, check_proof, prove, prove_consistency
     from statepact.stores._redis import RedisStore
     from statepact.stores._rotate import Rotation, rotate
     from statepact.stores._sqlite import SqliteStore
@@ -43,6 +44,7 @@ _HOMES = {
     "MemoryStore": "_memory",
     "NewEntry": "_base",
     "PostgresStore": "_postgres",
+    "Proven": "_prove",
     "RedisStore": "_redis",
     "Rewrite": "_base",
     "Rotation": "_rotate",
@@ -50,12 +52,16 @@ _HOMES = {
     "SqliteStore": "_sqlite",
     "Store": "_base",
     "StoredHeader": "_base",
+    "check_consistency": "_prove",
+    "check_proof": "_prove",
     "diff": "_diff",
     "erase": "_erase",
     "find_sessions": "_find",
     "fork": "_fork",
     "missing": "_missing",
     "open_store": "_urls",
+    "prove": "_prove",
+    "prove_consistency": "_prove",
     "rotate": "_rotate",
     "verify": "_verify",
 }
@@ -74,6 +80,7 @@ __all__ = [
     "MemoryStore",
     "NewEntry",
     "PostgresStore",
+    "Proven",
     "RedisStore",
     "Rewrite",
     "Rotation",
@@ -81,12 +88,16 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoredHeader",
+    "check_consistency",
+    "check_proof",
     "diff",
     "erase",
     "find_sessions",
     "fork",
     "missing",
     "open_store",
+    "prove",
+    "prove_consistency",
     "rotate",
     "verify",
 ]
