@@ -359,6 +359,12 @@ class SensitiveInClear(StateError):
     code = "ERR_SENSITIVE_IN_CLEAR"
 
 
+class ImportRefused(StateError):
+    """A file does not hold a session that can be taken in here; nothing was written."""
+
+    code = "ERR_IMPORT_REFUSED"
+
+
 class ProofRefused(StateError):
     """A proof does not prove what it says, for the head that was given."""
 

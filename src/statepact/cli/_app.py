@@ -260,3 +260,37 @@ def prove(*, debug: bool, **chosen: Any) -> None:
         from statepact.cli._prove import print_proof
 
         print_proof(**chosen)
+
+
+@app.command()
+@click.argument("session")
+@click.argument("path", metavar="FILE", type=A_FILE)
+@of_a_store
+@click.option("--at", type=click.IntRange(min=1), metavar="REVISION", help="As it was then; by default as it is.")
+@click.option("--clear", is_flag=True, help="With sensitive values that are stored in plain text; else masked.")
+@of_all
+def export(*, debug: bool, **chosen: Any) -> None:
+    """Write a session to one new FILE; encrypted values stay ciphertext."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._transfer import export_to
+
+        export_to(**chosen)
+
+
+@app.command("import")
+@click.argument("path", metavar="FILE", type=A_FILE)
+@of_a_store
+@of_a_log_key
+@click.option("--as", "name", metavar="NAME", help="Name of the session; by default its old one.")
+@click.option("--head", metavar="SIZE:HEX", help="Only if the file holds the log under this head.")
+@of_all
+def import_(*, debug: bool, **chosen: Any) -> None:
+    """Make a session from a FILE that was exported; it is verified before anything is written."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._transfer import import_from
+
+        import_from(**chosen)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from statepact.stores._redis import RedisStore
     from statepact.stores._rotate import Rotation, rotate
     from statepact.stores._sqlite import SqliteStore
+    from statepact.stores._transfer import Transfer, export_session, import_session
     from statepact.stores._urls import open_store
     from statepact.stores._verify import verify
 
@@ -52,12 +53,15 @@ _HOMES = {
     "SqliteStore": "_sqlite",
     "Store": "_base",
     "StoredHeader": "_base",
+    "Transfer": "_transfer",
     "check_consistency": "_prove",
     "check_proof": "_prove",
     "diff": "_diff",
     "erase": "_erase",
+    "export_session": "_transfer",
     "find_sessions": "_find",
     "fork": "_fork",
+    "import_session": "_transfer",
     "missing": "_missing",
     "open_store": "_urls",
     "prove": "_prove",
@@ -88,12 +92,15 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoredHeader",
+    "Transfer",
     "check_consistency",
     "check_proof",
     "diff",
     "erase",
+    "export_session",
     "find_sessions",
     "fork",
+    "import_session",
     "missing",
     "open_store",
     "prove",

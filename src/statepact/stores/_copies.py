@@ -86,7 +86,7 @@ async def _relatives(reader: LogReader) -> list[tuple[str, int]]:
     for entry in reader.log.entries:
         if entry.header.kind is Kind.NOTE:
             record = await reader.record(entry)
-            said = [one for one in (record.get("fork"), record.get("forked")) if isinstance(one, dict)]
+            said = [one for one in map(record.get, ("fork", "forked", "import")) if isinstance(one, dict)]
             found += [(str(one.get("session", "")), int(one.get("revision", 0))) for one in said]
     return found
 

@@ -236,7 +236,7 @@ def _changed(log: OpenLog, leaves: Mapping[int, list[Leaf]], plan: Plan) -> tupl
         for cell in entry.cells:
             place = entry.revision, cell.number
             if place in plan.fields or place in plan.whole:
-                leaf, fields = _erased(new[cell.number], cell.number, plan.fields.get(place), place in plan.whole)
+                leaf, fields = leaf_without(new[cell.number], cell.number, plan.fields.get(place), place in plan.whole)
                 if leaf != new[cell.number]:
                     new[cell.number] = leaf
                     found.append(Claim(*place, fields, leaf.now(cell.number)))
@@ -256,7 +256,7 @@ def _changed(log: OpenLog, leaves: Mapping[int, list[Leaf]], plan: Plan) -> tupl
     return changed, claims
 
 
-def _erased(leaf: Leaf, number: int, fields: frozenset[str] | None, whole: bool) -> tuple[Leaf, frozenset[str]]:
+def leaf_without(leaf: Leaf, number: int, fields: frozenset[str] | None, whole: bool) -> tuple[Leaf, frozenset[str]]:
     """Return what is left of a cell, and which of its fields are gone."""
     if leaf.stored is None:
         return leaf, frozenset()

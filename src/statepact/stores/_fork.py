@@ -22,7 +22,7 @@ from statepact.ledger._mountain import Mountain
 from statepact.stores._about import about
 from statepact.stores._base import Rewrite, Store
 from statepact.stores._log_reader import LogReader
-from statepact.stores._new_log import begin, copy_of, exists
+from statepact.stores._new_log import copy_of, exists, new_log
 from statepact.stores._open_log import Draft, OpenLog
 
 
@@ -77,16 +77,17 @@ async def fork(
     when = time.time_ns() // 1_000_000 if when is None else when
     opened = await OpenLog.open(store, key, log_key=log_key)
     # First, so that an erasure that comes in between knows of the fork.
-    noted = await opened.append(_note(when, {"forked": {"session": new, "revision": at}}))
+    noted = await opened.append(note_of(when, {"forked": {"session": new, "revision": at}}))
     # Read anew: headers of what has been erased meanwhile would still have the salts that are gone.
     source = (await LogReader.at(store, key, noted.revision)).log
     entries = entries_to(source, at)
     copied = await copy_of(store, key, entries)
     head = head_of(source, at).hex()
-    record = {"fork": {"session": session, "revision": at, "head": head}, **_erased(later_claims(source, at))}
+    record = {"fork": {"session": session, "revision": at, "head": head}, **erased_record(later_claims(source, at))}
     entities = await about(store, key, None if at == noted.revision - 1 else entries)
-    made = await begin(store, target, copied, _note(when, record), entities=entities, log_key=log_key)
-    await _catch_up(store, key, made, source.last_erasure, at, when=when, log_key=log_key)
+    made = new_log(store, target, copied, note_of(when, record), entities=entities, log_key=log_key)
+    await made.write(store)
+    await _catch_up(store, key, made.log, source.last_erasure, at, when=when, log_key=log_key)
     return Fork(owner=owner, session=new, source=session, revision=at, head=head)
 
 
@@ -111,11 +112,13 @@ def later_claims(log: SessionLog, revision: int) -> list[Claim]:
     ]
 
 
-def _erased(claims: Collection[Claim]) -> dict[str, Any]:
+def erased_record(claims: Collection[Claim]) -> dict[str, Any]:
+    """Return what a record says about what is missing."""
     return {"erased": [claim.as_dict() for claim in claims]} if claims else {}
 
 
-def _note(when: int, record: dict[str, Any]) -> Draft:
+def note_of(when: int, record: dict[str, Any]) -> Draft:
+    """Return an entry about the session as a whole."""
     return Draft(kind=Kind.NOTE, at=when, run="", step="", extra=orjson.dumps(record))
 
 
@@ -149,7 +152,7 @@ async def _catch_up(
     record = {
         "by": "fork",
         "reason": f"erased in session {key.session!r} meanwhile",
-        **_erased([source.claims[place] for place in sorted(places)]),
+        **erased_record([source.claims[place] for place in sorted(places)]),
     }
     await fork.rewrite(
         change, Draft(kind=Kind.ERASURE, at=when, run="", step="", extra=orjson.dumps(record), keep=None)

@@ -75,7 +75,28 @@ def addresses_of(entry: Entry, payload: bytes) -> set[bytes]:
     return {address for one in stored if one for address in addresses_in(one).values()}
 
 
-async def begin(
+class NewLog(NamedTuple):
+    """A session that is ready to be written."""
+
+    log: SessionLog
+    """Its copied entries; the note behind them is not among them."""
+    entries: Sequence[NewEntry]
+    first: int
+    """Revision of the first one."""
+
+    async def write(self, store: Store) -> None:
+        """Make the session, all or nothing. Raises `SessionExists` and `StoreError`."""
+        key = self.log.key
+        try:
+            if self.first > 1:
+                await store.rewrite(key, Rewrite(first=self.first), self.entries, after=0)
+            else:
+                await store.append(key, self.entries, after=0)
+        except Behind:
+            raise exists(key) from None
+
+
+def new_log(
     store: Store,
     key: SessionKey,
     copied: Copied,
@@ -83,11 +104,10 @@ async def begin(
     *,
     entities: Iterable[EntityUse] = (),
     log_key: bytes | None = None,
-) -> SessionLog:
-    """Make a session of copied entries and a note about where they come from, all or nothing.
+) -> NewLog:
+    """Return a session of copied entries and a note about where they come from; nothing is written yet.
 
-    Returns its log. Raises `SessionExists`, `KeyMissing` for entries with tags without `log_key`, and
-    `StoreError`.
+    Raises `KeyMissing` for entries with tags without `log_key`, and `CorruptState` for what is no log.
     """
     log = OpenLog(store, key, log_key=log_key)
     tag_key = key_of_session(log_key, key) if log_key is not None else None
@@ -104,15 +124,7 @@ async def begin(
         new.append(NewEntry(header, payload, tuple(blocks), ours, entry.header.at if ours else 0, USUAL_KEEP))
     log._known_names = len(log.log.names)
     new.append(log.entry_of(note))
-    first = copied.headers[0].revision if copied.headers else 1
-    try:
-        if first > 1:
-            await store.rewrite(key, Rewrite(first=first), new, after=0)
-        else:
-            await store.append(key, new, after=0)
-    except Behind:
-        raise exists(key) from None
-    return log.log
+    return NewLog(log.log, new, copied.headers[0].revision if copied.headers else 1)
 
 
 def exists(key: SessionKey) -> SessionExists:
@@ -132,8 +144,13 @@ def _with_tag(log: SessionLog, stored: StoredHeader, tag_key: bytes | None) -> b
             f"what session {log.key.session!r} is to begin with is kept under a log key, and none was given",
             hint="pass log_key=, or set STATEPACT_LOG_KEY",
         )
-    tag = tag_of(tag_key, _before(log, stored, pieces), pieces.digest, stored.revision)
-    return pieces.digest + pieces.salt + pieces.body + tag
+    return pieces.digest + pieces.salt + pieces.body + tag_behind(log, stored, tag_key)
+
+
+def tag_behind(log: SessionLog, stored: StoredHeader, tag_key: bytes) -> bytes:
+    """Return the tag that an entry has behind what the log holds so far."""
+    pieces = pieces_of(stored.header)
+    return tag_of(tag_key, _before(log, stored, pieces), pieces.digest, stored.revision)
 
 
 def _before(log: SessionLog, stored: StoredHeader, pieces: Pieces) -> bytes:
