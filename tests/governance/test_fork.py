@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Annotated
 
 import pytest
 from _cut import cut
+from click.testing import CliRunner
 
 from statepact import (
     Context,
@@ -16,6 +20,7 @@ from statepact import (
     Request,
     Sensitive,
     Shared,
+    SqliteStore,
     Store,
     Workflow,
     erase,
@@ -23,6 +28,7 @@ from statepact import (
     open_session,
     verify,
 )
+from statepact.cli._app import app
 from statepact.errors import (
     Deleted,
     EffectUnknown,
@@ -407,3 +413,20 @@ async def test_a_log_with_tags_is_forked_with_its_key(store: Store) -> None:
     ours, theirs = await store.headers(KEY), await store.headers(FORKED)
     assert ours[0].header[:-16] == theirs[0].header[:-16]
     assert ours[0].header[-16:] != theirs[0].header[-16:]
+
+
+async def test_the_command_to_erase_tells_of_copies(tmp_path: Path) -> None:
+    """By its exit code, too; with --forks nothing is left."""
+    async with SqliteStore(tmp_path / "state.db") as store:
+        await flow(store, Ran(broken=False)).run("hi", owner=OWNER, session="s-1", id="r-1")
+        await fork(store, "s-1", "s-2", owner=OWNER)
+    asked = ["erase", "s-1", "--fact", "Customer.phone", "--by", "dpo", "--reason", "asked", "--owner", OWNER]
+
+    def run(*more: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, [*asked, *more, "--store", f"sqlite:///{tmp_path}/state.db"])
+        return done.exit_code, done.output
+
+    code, said = await asyncio.to_thread(run)
+    assert (code, "session s-2 has a copy" in said) == (1, True)
+    code, said = await asyncio.to_thread(run, "--forks", "--json")
+    assert (code, json.loads(said)["copies"], json.loads(said)["sessions"]) == (0, [], ["s-2"])

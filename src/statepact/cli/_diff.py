@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from statepact.cli._output import console, print_json
@@ -21,6 +21,9 @@ COLOURS = {
 
 WIDEST = 80
 """Columns of the values, so that who has changed them stays in sight."""
+
+NARROWEST = 20
+"""And at least."""
 
 WORDS = {"null": "set to null", "absent": "not there", "locked": "sealed"}
 """Where a change has another name for people."""
@@ -58,23 +61,26 @@ def print_diff(found: Diff) -> None:
     # Text objects: a value that looks like markup is data and stays what it is.
     out.print(Text(found.title, style="bold"))
     rows = {one: _row(one) for one in found.changes}
-    widths = [max((row[column].cell_len for row in rows.values()), default=0) for column in range(3)]
+    widths = [max((row[column].cell_len for row in rows.values()), default=0) for column in range(4)]
+    others = widths[0] + widths[1] + widths[3] + 6
+    widths[2] = min(widths[2], WIDEST, max(out.width - others, NARROWEST))
     for heading, changes in found.groups:
         out.print(Text(f"\n{heading}", style="bold"))
-        table = Table.grid(padding=(0, 2, 0, 0))
-        for column, width in enumerate(widths):
-            # The same columns under every heading, so that the eye can run down.
-            wide = min(width, WIDEST) if column == 2 else width
-            table.add_column(no_wrap=True, overflow="ellipsis", min_width=wide, max_width=wide)
-        table.add_column(no_wrap=True)
         for one in changes:
-            table.add_row(*rows[one])
-        if changes:
-            out.print(table)
+            # The same columns under every heading, so that the eye can run down.
+            out.print(_line(rows[one], widths), no_wrap=True, overflow="ellipsis")
     if not found:
         out.print("nothing is different")
     if found.removed:
         out.print(f"\n{removed_text(found.removed)}")
+
+
+def _line(row: Sequence[Text], widths: Sequence[int]) -> Text:
+    line = Text()
+    for cell, width in zip(row[:-1], widths, strict=False):
+        cell.truncate(width, overflow="ellipsis", pad=True)
+        line.append_text(cell).append("  ")
+    return line.append_text(row[-1])
 
 
 def _row(change: Change) -> tuple[Text, Text, Text, Text]:
