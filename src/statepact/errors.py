@@ -335,6 +335,42 @@ class UnknownSession(StateError):
     code = "ERR_UNKNOWN_SESSION"
 
 
+class UnknownRevision(StateError):
+    """The session has no entry of this number yet."""
+
+    code = "ERR_UNKNOWN_REVISION"
+
+
+class SessionExists(StateError):
+    """A session was to be made, and there is one of this name."""
+
+    code = "ERR_SESSION_EXISTS"
+
+
+class UnknownFact(StateError):
+    """The session holds no such fact, or not at that revision."""
+
+    code = "ERR_UNKNOWN_FACT"
+
+
+class SensitiveInClear(StateError):
+    """Sensitive values would be given away, because they are stored in plain text."""
+
+    code = "ERR_SENSITIVE_IN_CLEAR"
+
+
+class ImportRefused(StateError):
+    """A file does not hold a session that can be taken in here; nothing was written."""
+
+    code = "ERR_IMPORT_REFUSED"
+
+
+class ProofRefused(StateError):
+    """A proof does not prove what it says, for the head that was given."""
+
+    code = "ERR_PROOF_REFUSED"
+
+
 class CorruptState(StateError):
     """Stored bytes are not the bytes that were committed, or cannot be read at all."""
 

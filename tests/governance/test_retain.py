@@ -26,8 +26,14 @@ from statepact import (
     SqliteStore,
     Store,
     Workflow,
+    check_proof,
+    diff,
     erase,
+    export_session,
+    fork,
+    import_session,
     open_session,
+    prove,
     retain,
     verify,
     watch,
@@ -1058,3 +1064,86 @@ async def test_what_is_kept_reads_the_same_whatever_is_cut(data: st.DataObject) 
     for anchor in heads:
         verdict = await verify(store, KEY, log_key=LOG_KEY, anchor=anchor)
         assert verdict.ok, verdict
+
+
+# -- with everything else that one can do with a log ---------------------------------------------------
+
+
+@pytest.mark.parametrize("log_key", [None, LOG_KEY])
+async def test_it_is_forked_with_its_shared_values(store: Store, log_key: bytes | None) -> None:
+    """At any revision that is kept, also at one before the note that says what was removed."""
+    await runs(store, "first", "second", "third", log_key=log_key)
+    await erase(store, owner=OWNER, session="s-1", fact="Basket.phone", by="dpo", reason="asked", keep_derived=True,
+                log_key=log_key)  # fmt: skip
+    await retain(store, Keep(runs=1), owner=OWNER, session="s-1", log_key=log_key)
+    before = await everything_of(store, ["third"])
+
+    for number, at in enumerate((None, 15)):
+        key = SessionKey(OWNER, f"fork-{number}")
+        await fork(store, "s-1", key.session, owner=OWNER, at=at, log_key=log_key)
+        verdict = await verify(store, key, log_key=log_key)
+        assert verdict.ok, verdict
+        forked = await everything_of(store, ["third"], key=key)
+        forked["loss of third"]["session"] = "s-1"
+        same(dict(before), forked)
+        run = await flow(store, log_key=log_key).run("next", owner=OWNER, session=key.session, id="next")
+        assert run.ok
+        await retain(store, Keep(runs=1), owner=OWNER, session=key.session, log_key=log_key)
+        verdict = await verify(store, key, log_key=log_key)
+        assert verdict.ok, verdict
+    with pytest.raises(Expired):
+        await fork(store, "s-1", "s-9", owner=OWNER, at=5, log_key=log_key)
+
+
+@pytest.mark.parametrize("log_key", [None, LOG_KEY])
+async def test_it_is_moved_to_another_store(store: Store, tmp_path: Path, log_key: bytes | None) -> None:
+    """As one file, with the digests of what was removed."""
+    await runs(store, "first", "second", "third", log_key=log_key)
+    head = (await verify(store, KEY, log_key=log_key)).anchor
+    await retain(store, Keep(runs=1), owner=OWNER, session="s-1", log_key=log_key)
+    before = await everything_of(store, ["third"])
+
+    await export_session(store, "s-1", tmp_path / "s-1.statepact", owner=OWNER)
+    moved = SessionKey(OWNER, "moved")
+    await import_session(store, tmp_path / "s-1.statepact", owner=OWNER, name="moved", log_key=log_key)
+
+    verdict = await verify(store, moved, log_key=log_key, anchor=head)
+    assert verdict.ok, verdict
+    there = await everything_of(store, ["third"], key=moved)
+    there["loss of third"]["session"] = "s-1"
+    same(before, there)
+
+
+async def test_its_kept_facts_are_proven_and_compared(store: Store) -> None:
+    """Against a head from before the cut too; what is removed is no longer shown."""
+    await runs(store, "first", "second", "third")
+    head = (await verify(store, KEY)).anchor
+    await retain(store, Keep(runs=2), owner=OWNER, session="s-1")
+
+    proof = await prove(store, "s-1", "Order.order_id@13", owner=OWNER, head=head)
+    assert check_proof(proof, head=head)
+    changed = await diff(store, "s-1", 10, 15, owner=OWNER)
+    assert "Basket.visits" in str(changed)
+    with pytest.raises(Expired):
+        await diff(store, "s-1", 2, 15, owner=OWNER)
+
+
+async def test_what_is_erased_behind_the_cut_is_erased_in_its_copies(store: Store) -> None:
+    """A carried change has the place where it was committed, in a fork as well."""
+    await runs(store, "first", "second")
+    await fork(store, "s-1", "early", owner=OWNER)
+    await retain(store, Keep(runs=1), owner=OWNER, session="s-1")
+    await fork(store, "s-1", "late", owner=OWNER)
+
+    done = await erase(store, owner=OWNER, session="s-1", fact="Basket.coupon", by="dpo", reason="asked", forks=True)
+
+    assert done.copies == ()
+    for name in ("s-1", "early", "late"):
+        key = SessionKey(OWNER, name)
+        assert b"WELCOME" not in await whole_text(store, key)
+        verdict = await verify(store, key)
+        assert verdict.ok, verdict
+        async with open_session(name, owner=OWNER, store=store) as session:
+            basket = await session.shared(Basket)
+        assert basket is not None
+        assert basket.coupon is None

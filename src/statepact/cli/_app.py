@@ -138,6 +138,7 @@ def run(*, debug: bool, **chosen: Any) -> None:
 @of_a_cache
 @of_keys
 @click.option("--run", metavar="ID", help="Which run; by default the newest.")
+@click.option("--at", type=click.IntRange(min=1), metavar="REVISION", help="As it stood then; by default as it is.")
 @of_a_report
 @page
 @of_all
@@ -152,14 +153,16 @@ def show(*, debug: bool, **chosen: Any) -> None:
 
 
 @app.command()
-@click.argument("session")
+@click.argument("session", required=False)
 @of_a_store
 @of_keys
 @of_a_log_key
-@click.option("--anchor", metavar="SIZE:HEX", help="A head that an earlier check has printed, kept elsewhere.")
+@click.option("--anchor", "--head", metavar="SIZE:HEX", help="A head that an earlier check has printed, or its file.")
+@click.option("--proof", type=A_FILE, metavar="FILE", help="Check a proof for --head instead; needs no store.")
+@click.option("--old", metavar="SIZE:HEX", help="The earlier head, if the proof is about two.")
 @of_all
 def verify(*, debug: bool, **chosen: Any) -> None:
-    """Check that the log of a session is what was committed, byte for byte."""
+    """Check that the log of a session is what was committed, byte for byte, or check a proof."""
     from statepact.cli._output import guarded
 
     with guarded(debug=debug):
@@ -186,11 +189,13 @@ def rotate(*, debug: bool, **chosen: Any) -> None:
 @app.command()
 @click.argument("session", required=False)
 @of_a_store
+@of_a_cache
 @of_a_log_key
 @click.option("--all-sessions", is_flag=True, help="Of all sessions of the owner.")
 @click.option("--fact", metavar="CONTRACT[.FIELD][@REVISION]", help="Only this fact and what was made from it.")
 @click.option("--by", required=True, metavar="NAME", help="Who erases. Committed to the log.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why, without any value. Committed to the log.")
+@click.option("--forks", is_flag=True, help="In forks of the session too, and in what it was forked from.")
 @click.option("--keep-derived", is_flag=True, help="Keep what was made from erased values; the log says so.")
 @of_all
 def erase(*, debug: bool, **chosen: Any) -> None:
@@ -231,3 +236,91 @@ def retain(*, debug: bool, **chosen: Any) -> None:
         from statepact.cli._retain import retain_runs
 
         retain_runs(**chosen)
+
+
+@app.command()
+@click.argument("session")
+@click.argument("new")
+@of_a_store
+@of_a_log_key
+@click.option("--at", type=click.IntRange(min=1), metavar="REVISION", help="As it was then; by default as it is.")
+@of_all
+def fork(*, debug: bool, **chosen: Any) -> None:
+    """Make a session NEW that begins as SESSION was, and goes its own way from there."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._fork import fork_session
+
+        fork_session(**chosen)
+
+
+@app.command()
+@click.argument("session")
+@click.argument("before", metavar="[R1]", type=click.IntRange(min=0), required=False)
+@click.argument("after", metavar="[R2]", type=click.IntRange(min=0), required=False)
+@of_a_store
+@of_keys
+@click.option("--runs", nargs=2, metavar="A B", help="Compare two runs, as they stood at R1.")
+@click.option("--with", "other", metavar="SESSION", help="Compare with another session, such as a fork, at R2.")
+@of_all
+def diff(*, debug: bool, **chosen: Any) -> None:
+    """Show what has changed in a session from revision R1 to R2, by default until now; 0 is before the first."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._diff import diff_session
+
+        diff_session(**chosen)
+
+
+@app.command()
+@click.argument("session")
+@click.argument("fact", metavar="[CONTRACT[.FIELD][@REVISION]]", required=False)
+@of_a_store
+@click.option("--head", metavar="SIZE:HEX", help="For this head, or one in a file; by default for the newest.")
+@click.option("--from", "old", metavar="SIZE:HEX", help="Prove that the log of this older head has only grown.")
+@click.option("--clear", is_flag=True, help="Also if that shows sensitive values that are stored in plain text.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def prove(*, debug: bool, **chosen: Any) -> None:
+    """Print a proof, as JSON, that a fact stands in the log of a session, for whoever keeps a head of it."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._prove import print_proof
+
+        print_proof(**chosen)
+
+
+@app.command()
+@click.argument("session")
+@click.argument("path", metavar="FILE", type=A_FILE)
+@of_a_store
+@click.option("--at", type=click.IntRange(min=1), metavar="REVISION", help="As it was then; by default as it is.")
+@click.option("--clear", is_flag=True, help="With sensitive values that are stored in plain text; else masked.")
+@of_all
+def export(*, debug: bool, **chosen: Any) -> None:
+    """Write a session to one new FILE; encrypted values stay ciphertext."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._transfer import export_to
+
+        export_to(**chosen)
+
+
+@app.command("import")
+@click.argument("path", metavar="FILE", type=A_FILE)
+@of_a_store
+@of_a_log_key
+@click.option("--as", "name", metavar="NAME", help="Name of the session; by default its old one.")
+@click.option("--head", metavar="SIZE:HEX", help="Only if the file holds the log under this head.")
+@of_all
+def import_(*, debug: bool, **chosen: Any) -> None:
+    """Make a session from a FILE that was exported; it is verified before anything is written."""
+    from statepact.cli._output import guarded
+
+    with guarded(debug=debug):
+        from statepact.cli._transfer import import_from
+
+        import_from(**chosen)

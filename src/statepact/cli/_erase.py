@@ -22,10 +22,11 @@ def erase_values(
     by: str,
     reason: str,
     keep_derived: bool,
+    forks: bool,
     key_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Erase, say what is gone and what is left; exit 1 if old bytes could not be written over yet."""
+    """Erase, say what is gone and what is left; exit 1 if that is old bytes, or copies in other sessions."""
     if (session is None) is not all_sessions:
         raise SetupError("an erasure is of one session or of all", hint="name a SESSION, or --all-sessions")
     log_key = log_key_of(key_file)
@@ -34,7 +35,7 @@ def erase_values(
         async with open_store(store, cache=cache) as opened:
             return await erase(
                 opened, owner=owner, session=session, fact=fact, by=by, reason=reason, keep_derived=keep_derived,
-                log_key=log_key,
+                forks=forks, log_key=log_key,
             )  # fmt: skip
 
     erasure = asyncio.run(done())
@@ -42,5 +43,5 @@ def erase_values(
         print_json(erasure.as_dict())
     else:
         console().print(str(erasure), markup=False)
-    if not erasure.scrubbed:
+    if not erasure.scrubbed or erasure.copies:
         raise Exit(ExitCode.NOT_WELL)

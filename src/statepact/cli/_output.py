@@ -22,6 +22,7 @@ from statepact.errors import (
     StoreReadOnly,
     StoreTooNew,
     StoreUnavailable,
+    UnknownRevision,
     UnknownRun,
     UnknownSession,
 )
@@ -43,7 +44,9 @@ class Exit(SystemExit):
         super().__init__(int(code))
 
 
-_UNREADABLE = (StoreUnavailable, StoreTooNew, StoreReadOnly, UnknownSession, UnknownRun, Expired, CorruptState)
+_UNREADABLE = (
+    StoreUnavailable, StoreTooNew, StoreReadOnly, UnknownSession, UnknownRun, UnknownRevision, Expired, CorruptState,
+)  # fmt: skip
 
 
 def console(*, stderr: bool = False) -> Console:

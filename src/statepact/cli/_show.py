@@ -8,12 +8,12 @@ from pathlib import Path
 
 from statepact.cli._ledger_table import print_ledger
 from statepact.cli._output import Exit, ExitCode, console, print_json, too_much_loss, write_page
-from statepact.errors import Expired, UnknownSession
+from statepact.errors import Expired, UnknownRun, UnknownSession
 from statepact.ledger import KeyRing, session_key
 from statepact.loss import LossReport, measure
 from statepact.loss._html import loss_page
 from statepact.stores import open_store
-from statepact.stores._open_log import OpenLog
+from statepact.stores._log_reader import LogReader
 
 
 def show_session(
@@ -23,20 +23,22 @@ def show_session(
     cache: str | None,
     owner: str,
     run: str | None,
+    at: int | None,
     max_loss: float | None,
     html: Path | None,
     keys: Path | None,
     as_json: bool,
 ) -> None:
     """Print the ledger of a run, and exit 1 if more than `max_loss` is lost."""
-    report, runs = asyncio.run(_read(session, store=store, cache=cache, owner=owner, run=run, keys=keys))
+    report, runs = asyncio.run(_read(session, store=store, cache=cache, owner=owner, run=run, at=at, keys=keys))
     if html is not None:
         write_page(html, loss_page(report))
     if as_json:
         print_json({**report.as_dict(), "runs": list(runs)})
     else:
         out = console()
-        print_ledger(out, report.ledger, title=f"session {session} · run {report.run} · {report.status}")
+        seen = f" at revision {at}" if at is not None else ""
+        print_ledger(out, report.ledger, title=f"session {session}{seen} · run {report.run} · {report.status}")
         out.print()
         out.print(str(report), markup=False)
         for conflict in report.conflicts:
@@ -52,23 +54,26 @@ def show_session(
 
 
 async def _read(
-    session: str, *, store: str, cache: str | None, owner: str, run: str | None, keys: Path | None
+    session: str, *, store: str, cache: str | None, owner: str, run: str | None, at: int | None, keys: Path | None
 ) -> tuple[LossReport, Sequence[str]]:
     ring = KeyRing.from_file(keys) if keys is not None else None
     async with open_store(reading(store), cache=cache) as opened:
-        log = await OpenLog.open(opened, session_key(owner, session), keys=ring)
+        try:
+            log = await LogReader.at(opened, session_key(owner, session), at, keys=ring)
+        except UnknownSession as error:
+            known = [info.session for info in await opened.sessions(owner)]
+            raise UnknownSession(
+                f"{error.message} in {store.partition('?')[0]}",
+                hint=f"it has: {', '.join(known[-10:])}" if known else "it has none there; check --store and --owner",
+            ) from None
         runs = list(log.log.runs)
-        if not runs and log.log.base is not None:
+        if not runs and run is None and log.log.base is not None:
             raise Expired(
                 f"all runs of session {session!r} are older than what is kept",
                 hint="a retention rule has removed them; the next run goes on with the shared values of the session",
             )
-        if not runs:
-            known = [info.session for info in await opened.sessions(owner)]
-            raise UnknownSession(
-                f"owner {owner!r} has no session {session!r} in {store.partition('?')[0]}",
-                hint=f"it has: {', '.join(known[-10:])}" if known else "it has none there; check --store and --owner",
-            )
+        if not runs and run is None:
+            raise UnknownRun(f"session {session!r} has no run at revision {log.log.revision}")
         return measure(await log.view(run or runs[-1])), runs
 
 

@@ -16,15 +16,26 @@ from statepact.workflow._store_choice import chosen_log_key
 
 def verify_session(
     *,
-    session: str,
+    session: str | None,
     store: str,
     owner: str,
     keys: Path | None,
     key_file: Path | None,
     anchor: str | None,
+    proof: Path | None,
+    old: str | None,
     as_json: bool,
 ) -> None:
-    """Check a session's log and exit 1 if an entry is not what was committed."""
+    """Check a session's log, or a proof, and exit 1 if it is not what was committed."""
+    from statepact.cli._prove import head_of, verify_proof
+
+    if (session is None) is (proof is None):
+        raise SetupError("what is checked is a session or a proof", hint="name a SESSION, or --proof FILE")
+    if proof is not None:
+        verify_proof(proof, head=anchor, old=old, as_json=as_json)
+        return
+    assert session is not None
+    anchor = head_of(anchor) if anchor is not None else None
     log_key = log_key_of(key_file)
     verdict = asyncio.run(_verify(session, store=store, owner=owner, keys=keys, log_key=log_key, anchor=anchor))
     if as_json:

@@ -75,14 +75,44 @@ def merkle_root(leaves: Sequence[bytes]) -> bytes:
     return level[0] if level else b"\x00" * DIGEST_SIZE
 
 
+def leaf_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
+    """Return the digests beside the way from a leaf to the root, from below."""
+    level, path = list(leaves), []
+    while len(level) > 1:
+        if index ^ 1 < len(level):
+            path.append(level[index ^ 1])
+        level = [merkle_root(level[i : i + 2]) for i in range(0, len(level), 2)]
+        index //= 2
+    return path
+
+
+def root_from(leaf: bytes, index: int, count: int, path: Sequence[bytes]) -> bytes | None:
+    """Return the root to which a path leads from a leaf; `None` if it has another length."""
+    beside = iter(path)
+    while count > 1:
+        if index ^ 1 < count:
+            other = next(beside, None)
+            if other is None:
+                return None
+            leaf = merkle_root((other, leaf) if index & 1 else (leaf, other))
+        index //= 2
+        count = (count + 1) // 2
+    return leaf if next(beside, None) is None else None
+
+
 def entry_digest(header: bytes, leaves: Sequence[bytes]) -> bytes:
     """Return the digest of an entry: its header (without this digest and the salt) over its leaves.
 
     The salt enters through the leaves alone, so that it can be erased and the digest still checked.
     """
+    return entry_digest_of(header, len(leaves), leaves[0] if len(leaves) == 1 else merkle_root(leaves))
+
+
+def entry_digest_of(header: bytes, count: int, root: bytes) -> bytes:
+    """Return the digest of an entry from the number of its leaves and the root over them."""
     state = _entry_start()
-    state.update(len(leaves).to_bytes(2, "big"))
-    state.update(leaves[0] if len(leaves) == 1 else merkle_root(leaves))
+    state.update(count.to_bytes(2, "big"))
+    state.update(root)
     state.update(header)
     return state.digest()
 

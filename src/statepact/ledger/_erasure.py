@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from statepact.errors import SetupError
 from statepact.ledger._derived import may_have_brought
@@ -35,6 +35,19 @@ SAFE_RECORDS = frozenset(
 )  # fmt: skip
 """What stands beside values and is none: names, places, numbers. Everything else, such as a reason in a
 model's words, goes with the values of its entry."""
+
+
+class Chosen(Protocol):
+    """What an erasure begins with."""
+
+    def fields_of(self, cell: Cell) -> frozenset[str]:
+        """Return which fields of a cell are meant."""
+        ...
+
+    @property
+    def records(self) -> frozenset[int]:
+        """Revisions of which the record beside the values loses what may hold a value, whatever else goes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,8 @@ class Fact:
     def __str__(self) -> str:
         name = f"{self.contract}.{self.field}" if self.field else self.contract
         return f"{name}@{self.revision}" if self.revision else name
+
+    records = frozenset[int]()
 
     def names(self, name: str) -> bool:
         """Whether this is, or is a part of, what `Order.phone` or `Order` names, whatever the revision."""
@@ -90,7 +105,7 @@ def plan_of(
     log: SessionLog,
     record: Callable[[Entry], Mapping[str, Any]],
     *,
-    fact: Fact | None,
+    fact: Chosen | None,
     keep_derived: bool = False,
 ) -> Plan:
     """Return what an erasure of a fact, or of everything (`None`), takes with it."""
@@ -99,13 +114,14 @@ def plan_of(
 
 class _Walk:
     def __init__(
-        self, log: SessionLog, record: Callable[[Entry], Mapping[str, Any]], fact: Fact | None, keep_derived: bool
+        self, log: SessionLog, record: Callable[[Entry], Mapping[str, Any]], fact: Chosen | None, keep_derived: bool
     ) -> None:
         self._log = log
         self._record = record
         self._fact = fact
         self._keep_derived = keep_derived
         self._plan = Plan()
+        self._always = fact.records if fact is not None else frozenset[int]()
         self._copied: dict[tuple[str, str], frozenset[str]] = {}
         """Fields that are gone, by run and contract: what parts of workflows copy."""
         self._requests: set[str] = set()
@@ -118,7 +134,7 @@ class _Walk:
             self._copies(entry)
             if self._fact is not None and entry.header.kind in (Kind.COMMIT, Kind.REFUSAL):
                 self._made_from(entry)
-            if self._fact is not None and entry.header.kind is Kind.BASE:
+            if isinstance(self._fact, Fact) and entry.header.kind is Kind.BASE:
                 self._carried_from(entry, self._fact)
             if len(self._plan.fields) + len(self._plan.kept) > before or self._fact is None:
                 self._note(entry)
@@ -140,7 +156,7 @@ class _Walk:
                 self._take(cell, [one.name for one in cell.contract.fields])
             else:
                 self._take(cell, self._fact.fields_of(cell))
-        if self._fact is None and entry.header.kind not in OF_THE_SESSION:
+        if (self._fact is None and entry.header.kind not in OF_THE_SESSION) or entry.revision in self._always:
             self._plan.records.add(entry.revision)
 
     def _copies(self, entry: Entry) -> None:

@@ -216,6 +216,9 @@ def put(out: bytearray, values: Iterable[int]) -> None:
 KEYED = 0x80
 """Set in the byte of the kind if a tag follows the body."""
 
+LONGEST_NUMBER = 70_000
+"""Bits of the longest number that is read: a mask has one for each field of a contract."""
+
 _SALT_END = DIGEST_SIZE + SALT_SIZE
 _NUMBERS_AT = 1 + INPUT_DIGEST_SIZE
 
@@ -317,6 +320,8 @@ class Numbers(Iterator[int]):
             if byte < 0x80:
                 return value
             shift += 7
+            if shift > LONGEST_NUMBER:
+                raise IndexError  # what is so long is no number, and reading it would take for ever
 
     def raw(self, size: int) -> bytes:
         """Return the next bytes."""

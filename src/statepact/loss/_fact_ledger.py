@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from statepact.contracts._clean import cut
 from statepact.contracts._marks import MASK
 from statepact.ledger._described import FieldRecord
-from statepact.ledger._nodes import canonical
+from statepact.ledger._shown import shown as shown_value
 from statepact.ledger._view import CellView, EntryView, ReadView
 from statepact.loss._report import Ledger, LedgerRow, Obligation
 
 DELETED = "deleted"
 """On purpose, so it is no loss."""
-
-LONGEST_VALUE = 60
 
 
 def fact_ledger(
@@ -98,9 +95,5 @@ def _word(
 
 
 def shown(value: Any, field: FieldRecord) -> str:
-    """Return a value as text for people: cut, and masked if sensitive."""
-    if field.sensitive:
-        return MASK
-    text = value if isinstance(value, str) else canonical(value).decode()
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST_VALUE else cut(text, LONGEST_VALUE - 1) + "…"
+    """Return a value as text for people: short, on one line, harmless to a terminal, and masked if sensitive."""
+    return MASK if field.sensitive else shown_value(value)

@@ -95,7 +95,8 @@ class Rewrite:
     replace: Mapping[int, tuple[bytes, bytes]] = field(default_factory=dict)
     """New header and payload of entries, by revision."""
     first: int = 0
-    """Entries before this revision are removed; 0 removes none."""
+    """Entries before this revision are removed; 0 removes none. A session without entries begins with it, so that
+    a log whose beginning was removed can be copied as it is."""
     blocks: Mapping[bytes, bytes | None] = field(default_factory=dict)
     """New bytes of large values by address; `None` removes one."""
     forget: Iterable[Entity] | None = ()

@@ -15,18 +15,18 @@ from statepact.ledger._blocks import fields_in, without
 from statepact.ledger._claims import Claim
 from statepact.ledger._digest import new_salt
 from statepact.ledger._erased import NO_SALT, Leaf, encode_leaves
-from statepact.ledger._erasure import Fact, Plan, plan_of, safe_record
+from statepact.ledger._erasure import Chosen, Fact, Plan, plan_of, safe_record
 from statepact.ledger._header import Kind
 from statepact.ledger._log import Entry
+from statepact.stores._about import about, plain
 from statepact.stores._base import Entity, Rewrite, Store
+from statepact.stores._copies import copies_of
 from statepact.stores._leaves import addresses_of, leaves_of, record_of
 from statepact.stores._open_log import Draft, OpenLog
 from statepact.stores._remains import remains_of, texts_of
 
 MOST_TRIES = 20
 """Tries against others who commit to the session meanwhile."""
-
-MOST_ENTITIES = 1_000_000
 
 
 @runtime_checkable
@@ -53,6 +53,9 @@ class Erasure:
     remains: tuple[str, ...] = ()
     """Places where one of the erased values still stands, by itself or in a text: nothing says that it came
     from there. In names of runs, steps and branches nothing is ever erased."""
+    copies: tuple[str, ...] = ()
+    """Sessions that still hold copies of something that is erased in one of these: forks, and what they were
+    forked from. Erase with `forks=True` to erase it there, too."""
     scrubbed: bool = True
     """Whether the store has also written over the bytes it had let go of. If not, somebody was reading an old
     state: call `scrub` on the store once they have ended."""
@@ -64,6 +67,7 @@ class Erasure:
             kept=self.kept + other.kept,
             sessions=self.sessions + other.sessions,
             remains=self.remains + other.remains,
+            copies=tuple(dict.fromkeys(self.copies + other.copies)),
             scrubbed=self.scrubbed and other.scrubbed,
         )
 
@@ -75,6 +79,7 @@ class Erasure:
             "kept": self.kept,
             "sessions": list(self.sessions),
             "remains": list(self.remains),
+            "copies": list(self.copies),
             "scrubbed": self.scrubbed,
         }
 
@@ -84,6 +89,7 @@ class Erasure:
         if self.kept:
             lines.append(f"  {self.kept} outputs made from them stay, as was asked for")
         lines += [f"  an erased value still stands in {place}" for place in self.remains]
+        lines += [f"  session {name} has a copy of something that is erased here" for name in self.copies]
         if not self.scrubbed:
             lines.append("  the store still holds the old bytes: somebody reads an old state, so scrub it later")
         return "\n".join(lines)
@@ -98,6 +104,7 @@ async def erase(
     by: str,
     reason: str,
     keep_derived: bool = False,
+    forks: bool = False,
     log_key: bytes | None = None,
     at: int | None = None,
 ) -> Erasure:
@@ -109,6 +116,9 @@ async def erase(
 
     Digests stay, so the log verifies; salts go, so no digest helps anybody who guesses. `by` and `reason`
     are committed with the time (`at`, milliseconds since 1970) and the places: they must hold no value.
+    Forks of a session, and what it was forked from, have copies: `copies` of the result names those sessions.
+    With `forks` the copies go, too, with everything that was made from them there.
+
     Readers get `Deleted`. Each session is changed in one step or not at all: an erasure of an owner that
     is cut off is continued by calling it again. `log_key` is that of logs with tags.
 
@@ -125,6 +135,13 @@ async def erase(
     for name in names:
         job = _Job(store, session_key(owner, name), what, by=by, reason=reason, at=at)
         total += await job.run(keep_derived=keep_derived, log_key=log_key)
+    for name in names:
+        if forks:
+            async for key, copies in copies_of(store, session_key(owner, name)):
+                job = _Job(store, key, copies, by=by, reason=reason, at=at)
+                total += await job.run(keep_derived=keep_derived, log_key=log_key)
+        left = [key.session async for key, _ in copies_of(store, session_key(owner, name))]
+        total += Erasure(copies=tuple(left))
     if isinstance(store, Scrubs):
         total = replace(total, scrubbed=await store.scrub())
     return total
@@ -134,7 +151,7 @@ class _Job:
     """The erasure in one session."""
 
     def __init__(
-        self, store: Store, key: SessionKey, fact: Fact | None, *, by: str, reason: str, at: int | None
+        self, store: Store, key: SessionKey, fact: Chosen | None, *, by: str, reason: str, at: int | None
     ) -> None:
         self._store = store
         self._key = key
@@ -207,15 +224,9 @@ class _Job:
         if self._fact is None:
             return None
         text = "\n".join(texts)
-        plain = _plain(text)
-        uses = await self._store.entities(self._key.owner, most=MOST_ENTITIES)
-        ours = [Entity(use.kind, use.value) for use in uses if use.session == self._key.session]
-        # An index may keep an id in another spelling, without its dashes.
-        return [entity for entity in ours if entity.value in text or _plain(entity.value) in plain]
-
-
-def _plain(text: str) -> str:
-    return "".join(filter(str.isalnum, text.casefold()))
+        spelled = plain(text)
+        ours = [Entity(use.kind, use.value) for use in await about(self._store, self._key, None)]
+        return [entity for entity in ours if entity.value in text or plain(entity.value) in spelled]
 
 
 def _changed(log: OpenLog, leaves: Mapping[int, list[Leaf]], plan: Plan) -> tuple[dict[int, list[Leaf]], list[Claim]]:
@@ -228,7 +239,7 @@ def _changed(log: OpenLog, leaves: Mapping[int, list[Leaf]], plan: Plan) -> tupl
         for cell in entry.cells:
             place, number = (cell.revision, cell.number), cell.leaf_number
             if place in plan.fields or place in plan.whole:
-                leaf, fields = _erased(new[number], number, plan.fields.get(place), place in plan.whole)
+                leaf, fields = leaf_without(new[number], number, plan.fields.get(place), place in plan.whole)
                 if leaf != new[number]:
                     new[number] = leaf
                     found.append(Claim(*place, fields, leaf.now(number)))
@@ -248,7 +259,7 @@ def _changed(log: OpenLog, leaves: Mapping[int, list[Leaf]], plan: Plan) -> tupl
     return changed, claims
 
 
-def _erased(leaf: Leaf, number: int, fields: frozenset[str] | None, whole: bool) -> tuple[Leaf, frozenset[str]]:
+def leaf_without(leaf: Leaf, number: int, fields: frozenset[str] | None, whole: bool) -> tuple[Leaf, frozenset[str]]:
     """Return what is left of a cell, and which of its fields are gone."""
     if leaf.stored is None:
         return leaf, frozenset()

@@ -11,7 +11,7 @@ import orjson
 from pydantic_core import from_json
 
 from statepact.contracts import Contract
-from statepact.errors import CorruptState, Expired, StatepactError, UnknownRun
+from statepact.errors import CorruptState, Expired, StatepactError, UnknownRevision, UnknownRun, UnknownSession
 from statepact.ledger._base_record import removed_in
 from statepact.ledger._blocks import addresses_in, is_value_id, put_together
 from statepact.ledger._claims import claims_in
@@ -25,7 +25,7 @@ from statepact.ledger._shared import Folded, fold
 from statepact.ledger._unset import UNSET, unset_paths
 from statepact.ledger._vault import KeyRing
 from statepact.ledger._view import CellView, EntryView, ReadView, RunView
-from statepact.stores._base import Store
+from statepact.stores._base import Store, StoredHeader
 
 C = TypeVar("C", bound=Contract)
 
@@ -60,6 +60,32 @@ class LogReader:
         self._kept: deque[Cell] = deque()
         self._kept_bytes = 0
 
+    @classmethod
+    async def at(cls, store: Store, key: SessionKey, revision: int | None, *, keys: KeyRing | None = None) -> LogReader:
+        """Return the log of a session as it stood at a revision, `None` for all there is now.
+
+        What was erased since then is gone from it, too. Raises `UnknownSession`, `UnknownRevision` for a
+        revision that is not there yet, and `Expired` for one that a retention rule has removed.
+        """
+        reader = cls(store, key, keys=keys)
+        reader.until = revision
+        await reader.read_on()
+        if not reader.log.entries:
+            there = [one.revision for one in await store.headers(key)]
+            if not there:
+                raise UnknownSession(
+                    f"owner {key.owner!r} has no session {key.session!r}",
+                    hint="check the name, the owner and the store",
+                )
+            _check_revision(key, revision or 0, there[0], there[-1])
+        elif revision is not None:
+            reader.check_revision(revision)
+        return reader
+
+    def check_revision(self, revision: int) -> None:
+        """Raise `UnknownRevision` or `Expired` for a revision that the log, as far as it was read, does not have."""
+        _check_revision(self.key, revision, self.log.first, self.log.revision)
+
     async def read_on(self) -> None:
         """Read the headers that have come since the last look. Raises `CorruptState` if one is missing."""
         of_the_session: list[Entry] = []
@@ -68,15 +94,13 @@ class LogReader:
             # What we have not read yet was removed meanwhile, so what we know has no continuation.
             self._start_anew()
             headers = await self.store.headers(self.key)
+        later: list[StoredHeader] = []
         for stored in headers:
-            based = not self.log.entries and kind_of(stored.header) is Kind.BASE
             if self.until is not None and stored.revision > self.until:
-                if based:
-                    raise Expired(
-                        f"revision {self.until} of session {self.key.session!r} is older than what is kept",
-                        hint=f"the oldest that can be read is {stored.revision}",
-                    )
-                break
+                if kind_of(stored.header) is Kind.ERASURE and stored.revision > self.log.last_erasure:
+                    later.append(stored)
+                continue
+            based = not self.log.entries and kind_of(stored.header) is Kind.BASE
             if stored.revision != self.log.revision + 1 and not based:
                 raise CorruptState(
                     f"session {self.key.session!r} has no revision {self.log.revision + 1}",
@@ -89,6 +113,8 @@ class LogReader:
                 of_the_session.append(entry)
         if of_the_session:
             await self._take_in(of_the_session)
+        if later:
+            await self._take_in_later(later)
 
     def _start_anew(self) -> None:
         self.log = SessionLog(self.key)
@@ -135,6 +161,13 @@ class LogReader:
         if (entry := self.log.base_entry) is not None:
             self.log.erase(entry.revision, claims_in(await self.record(entry)))
         return True
+
+    async def _take_in_later(self, headers: Sequence[StoredHeader]) -> None:
+        """Learn what was erased by now: whoever reads an old revision must be told, too."""
+        payloads = await self.store.payloads(self.key, [one.revision for one in headers])
+        for one in headers:
+            claims = claims_in(record_in(payloads.get(one.revision), one.revision))
+            self.log.erase(one.revision, [claim for claim in claims if claim.revision <= self.log.revision])
 
     async def fetch(self, cells: Iterable[Cell]) -> None:
         """Make sure that `document` is there for each of these cells, with as few reads as possible.
@@ -258,7 +291,7 @@ class LogReader:
             payloads = await self._payloads(some)
             for entry in some:
                 for cell in entry.cells:
-                    cells[cell.revision, cell.number] = _cell_view(cell)
+                    cells[cell.revision, cell.number] = cell_view(cell)
             for entry in some:
                 reads = self._read_views(entry, cells, views)
                 yield _entry_view(entry, cells, reads, payloads.get(entry.revision))
@@ -275,7 +308,7 @@ class LogReader:
         others = [cell for cell in others if cell.shared]
         await self.fetch(others)
         for cell in others:
-            cells[cell.revision, cell.number] = _cell_view(cell)
+            cells[cell.revision, cell.number] = cell_view(cell)
 
     async def shared(self, contract: type[C], *, at: int | None = None) -> Folded[C]:
         """Return a shared value of the session as it is, or stood at a revision, as far as it was read.
@@ -381,7 +414,18 @@ class LogReader:
             oldest.stored = oldest.document = None
 
 
-def _cell_view(cell: Cell) -> CellView:
+def _check_revision(key: SessionKey, revision: int, oldest: int, newest: int) -> None:
+    if 0 < revision < oldest:
+        raise Expired(
+            f"revision {revision} of session {key.session!r} is older than what is kept",
+            hint=f"a retention rule has removed it; the oldest is {oldest}",
+        )
+    if not 0 < revision <= newest:
+        raise UnknownRevision(f"session {key.session!r} has no revision {revision}", hint=f"its newest is {newest}")
+
+
+def cell_view(cell: Cell) -> CellView:
+    """Return a fetched cell with its values."""
     try:
         # Not orjson, which reads integers of more than 64 bits as floats.
         values = from_json(cell.document or b"")
@@ -438,8 +482,13 @@ def _extra(entry: Entry, payload: bytes | None) -> bytes:
 
 
 def _record(entry: Entry, raw: bytes) -> Mapping[str, Any]:
+    return record_in(raw, entry.revision)
+
+
+def record_in(raw: bytes | None, revision: int) -> Mapping[str, Any]:
+    """Return the record of an entry from its bytes. Raises `CorruptState`."""
     try:
         record: Mapping[str, Any] = orjson.loads(raw) if raw else {}
     except orjson.JSONDecodeError as error:
-        raise CorruptState(f"the record of revision {entry.revision} cannot be read") from error
+        raise CorruptState(f"the record of revision {revision} cannot be read") from error
     return record

@@ -103,6 +103,9 @@ class MemoryStore:
             for revision, entry in change.replace.items():
                 if session.entry(revision) is not None:
                     session.entries[revision - session.first] = entry
+            if not after and entries:
+                session.first = max(change.first, 1)
+                self._sessions[key] = session
             removed = min(max(change.first - session.first, 0), len(session.entries))
             del session.entries[:removed]
             session.first += removed

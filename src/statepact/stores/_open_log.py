@@ -438,6 +438,15 @@ class OpenLog(LogReader):
         blocks = tuple([block for one in draft.documents for block in one.parts.blocks])
         return _Prepared(header, body, payload, blocks, whole)
 
+    def entry_of(self, draft: Draft) -> NewEntry:
+        """Return what a draft would be at the end of the log as it was read; it is neither sent nor remembered."""
+        try:
+            made = self._prepared(draft)
+            self._tag([made.header])
+            return _new_entry(draft, made)
+        finally:
+            self._names.cut_back(self._known_names)
+
     async def rewrite(self, change: Rewrite, draft: Draft) -> Entry:
         """Change what is stored and append the entry that says so, all or nothing.
 

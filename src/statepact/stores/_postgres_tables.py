@@ -223,9 +223,11 @@ declare
   mine bigint;
   owns bigint;
   added integer := cardinality(in_headers);
+  -- A session without entries begins where it is told to.
+  ends bigint := case when in_after = 0 and added > 0 then greatest(in_first - 1, 0) else in_after end;
 begin
 {durable}  loop
-    update {schema}.session s set revision = s.revision + added
+    update {schema}.session s set revision = ends + added
       from {schema}.owner o
       where o.id = s.owner and o.name = in_owner and s.name = in_session and s.revision = in_after
       returning s.id, s.owner into mine, owns;
@@ -245,7 +247,7 @@ begin
     where n.bytes is not null;
   delete from {schema}.entity e where e.session = mine and (in_forget_all or e.thing in (
     select {thing} from unnest(in_forget_kinds, in_forget_values) as f(kind, value)));
-  perform {schema}.extend(owns, mine, in_after, in_headers, in_payloads, in_addresses, in_blocks,
+  perform {schema}.extend(owns, mine, ends, in_headers, in_payloads, in_addresses, in_blocks,
                           in_kinds, in_values, in_ats);
 {notice}  return null;
 end $$

@@ -175,7 +175,7 @@ class RedisStore:
         values += [self._names.session(key).channel, len(change.replace)]
         for revision, (header, payload) in change.replace.items():
             values += [revision, header, payload]
-        values += [change.first, len(change.blocks)]
+        values += [change.first if after or entries else 0, len(change.blocks)]
         for address, data in change.blocks.items():
             values += [b"b" + address, b"0" if data is None else b"1", data or b""]
         values.append(-1 if forgotten is None else len(forgotten))

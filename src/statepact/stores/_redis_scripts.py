@@ -210,7 +210,14 @@ for i = 1, tonumber(arg()) do
     for _, x in ipairs({'h' .. revision, header, 'p' .. revision, payload}) do fields[#fields + 1] = x end
   end
 end
-local from = math.min(math.max(tonumber(arg()), first), n + 1)
+local from = tonumber(arg())
+if n == 0 and from > 1 then
+  -- A session without entries begins where it is told to.
+  n, first = from - 1, from
+  fields[#fields + 1] = 'f'
+  fields[#fields + 1] = from
+end
+from = math.min(math.max(from, first), n + 1)
 if from > first then
   fields[#fields + 1] = 'f'
   fields[#fields + 1] = from

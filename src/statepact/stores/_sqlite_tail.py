@@ -105,7 +105,7 @@ class Tail:
                 "delete from entity where owner=? and kind=? and value=? and session=?",
                 (owner, entity.kind, entity.value, session),
             )
-        self._extend(owner, session, entries, after)
+        self._extend(owner, session, entries, after or max(change.first - 1, 0))
 
     def hold(self, key: SessionKey, hold: Hold) -> SessionHeld | None:
         """Claim a session, renew the claim or give it up; return the refusal if somebody else has it."""
@@ -177,7 +177,8 @@ class Tail:
                     f" set at=excluded.at where excluded.at > at + {_ENTITY_IS_NEWS}",
                     (owner, entity.kind, entity.value, session, entry.at),
                 )
-        self._last[session] = after
+        if entries:
+            self._last[session] = after
 
     def _find(self, key: SessionKey) -> tuple[int, int]:
         execute = self.db.execute

@@ -99,6 +99,22 @@ class ChangeSuite:
         assert dict(await store.blocks(key, [b"a"])) == {}
         assert await places(store, key.owner, ORDER) == [key.session]
 
+    async def test_a_session_can_begin_later(self, store: Store, key: SessionKey) -> None:
+        """A copy of a log whose beginning was removed has the same revisions; nobody's session is overwritten."""
+        await store.rewrite(key, Rewrite(first=7), [entry("seven"), entry("eight")], after=0)
+
+        assert [(one.revision, one.header) for one in await store.headers(key)] == [
+            (7, b"header of seven"),
+            (8, b"header of eight"),
+        ]
+        assert dict(await store.payloads(key, range(1, 10))) == {7: b"seven", 8: b"eight"}
+        assert [info.revision for info in await store.sessions(key.owner)] == [8]
+        with pytest.raises(Behind):
+            await store.rewrite(key, Rewrite(first=3), [entry("three")], after=0)
+        await store.append(key, [entry("nine")], after=8)
+        await store.rewrite(key, Rewrite(first=9), after=9)
+        assert [one.revision for one in await store.headers(key)] == [9]
+
     async def test_rewrite_of_what_is_not_there_is_nothing(self, store: Store, key: SessionKey) -> None:
         """Revisions that do not exist are not made."""
         await store.rewrite(key, Rewrite(replace={1: (b"h", b"p")}, first=1), after=0)

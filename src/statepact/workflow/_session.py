@@ -22,6 +22,7 @@ from statepact.stores._log_reader import LogReader
 from statepact.stores._open_log import OpenLog
 from statepact.workflow._at_once import read_now
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
+from statepact.workflow._past import AsyncPast, Past
 from statepact.workflow._portal import wait_for
 from statepact.workflow._run_scope import RunScope, erased_for, value_of
 from statepact.workflow._session_step import AsyncStepOpener, StepOpener
@@ -237,6 +238,14 @@ class AsyncSession(_Readable):
         await self._scope.log.refresh()
         return shared_value(await self._scope.log.shared(contract, at=at))
 
+    async def at(self, revision: int) -> AsyncPast:
+        """Return the session as it stood at a revision: its runs and values, without what has been erased since.
+
+        Raises `UnknownRevision`, and `Expired` for one that a retention rule has removed.
+        """
+        ours = self._scope.log
+        return AsyncPast(await LogReader.at(ours.store, ours.key, revision, keys=ours.keys), self._scope.run)
+
     async def recall(self, contract: type[C], request: str | None = None, *, zone: tzinfo = UTC) -> Recalled[C]:
         """Return which value of earlier runs of this owner a request means, by default this run's request.
 
@@ -308,6 +317,10 @@ class Session(_Readable):
     def shared(self, contract: type[C], *, at: int | None = None) -> C | None:
         """Return a shared value of the session, now or as it stood at revision `at`; see `AsyncSession.shared`."""
         return wait_for(self._session.shared(contract, at=at))
+
+    def at(self, revision: int) -> Past:
+        """Return the session as it stood at a revision; see `AsyncSession.at`."""
+        return Past(wait_for(self._session.at(revision)))
 
     def recall(self, contract: type[C], request: str | None = None, *, zone: tzinfo = UTC) -> Recalled[C]:
         """Return which value of earlier runs of this owner a request means, by default this run's request.
