@@ -285,11 +285,11 @@ class LogCheck:
                 removed = removed_in(record)
                 if header.kind is Kind.BASE:
                     self._base_claims = claims
-                elif removed:
+                elif removed and removed not in self._noted:
                     self._noted[removed] = str(record.get(BASE, ""))
-                if self._base is not None and removed == self._base.size:
-                    # The base stands before erasures that had been committed when it was made.
-                    claims = self._base_claims
+                    if self._base is not None and removed == self._base.size:
+                        # The base stands before erasures that had been committed when it was made.
+                        claims = [*self._base_claims, *claims]
                 self._erasures.claim(revision, claims)
             except (CorruptState, ValueError, AttributeError, TypeError):
                 yield "its record of what was erased or removed cannot be read"
