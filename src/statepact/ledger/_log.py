@@ -289,7 +289,8 @@ class SessionLog:
             place = claim.revision, claim.leaf
             before = self.claims.get(place)
             self.claims[place] = replace(claim, fields=claim.fields | before.fields) if before else claim
-            self.erased_at[place] = self.last_erasure = revision
+            self.erased_at[place] = max(revision, self.erased_at.get(place, 0))
+            self.last_erasure = max(revision, self.last_erasure)
             carried = self._carried.get(place)
             if carried is None and not self.first <= claim.revision <= self.revision:
                 continue
@@ -302,6 +303,13 @@ class SessionLog:
                     if not claim.now:
                         cell.gone = True
                         cell.erased |= {field.name for field in cell.contract.fields}
+
+    def restate(self, claims: Iterable[Claim]) -> None:
+        """Take what a base says was erased for the newest word: it was made after the erasures before its note."""
+        for claim in claims:
+            place = claim.revision, claim.leaf
+            before = self.claims.get(place)
+            self.claims[place] = replace(claim, fields=claim.fields | before.fields) if before else claim
 
     def add(self, revision: int, header: Header, body: bytes) -> Entry:
         """Add the next entry; its names are already known."""

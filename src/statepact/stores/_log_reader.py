@@ -14,7 +14,7 @@ from statepact.contracts import Contract
 from statepact.errors import CorruptState, Expired, StatepactError, UnknownRevision, UnknownRun, UnknownSession
 from statepact.ledger._base_record import removed_in
 from statepact.ledger._blocks import addresses_in, is_value_id, put_together
-from statepact.ledger._claims import claims_in
+from statepact.ledger._claims import Claim, claims_in
 from statepact.ledger._digest import block_digest
 from statepact.ledger._erased import decode_leaves, is_base, is_erased
 from statepact.ledger._header import Kind, Read, kind_of
@@ -55,6 +55,7 @@ class LogReader:
         self._known_names = 0
         """Names of the entries that are known to be in the log."""
         self._folded: dict[type[Contract], Folded[Any]] = {}
+        self._base_claims: list[Claim] = []
         self.until: int | None = None
         """Revision behind which nothing is read; `None` for all there is."""
         self._kept: deque[Cell] = deque()
@@ -128,18 +129,21 @@ class LogReader:
 
     async def _take_in(self, entries: Sequence[Entry]) -> None:
         """Learn from the entries that say it what was erased, and what was removed."""
-        removed = 0
         for entry in entries:
             record = await self.record(entry)
-            if entry.header.kind is Kind.NOTE:
-                removed = max(removed, removed_in(record))
+            removed = removed_in(record) if entry.header.kind is Kind.NOTE else 0
+            if removed > self._removed() and not await self._take_in_base():
+                self._start_anew()
+                await self.read_on()
+                return
+            if entry.header.kind is Kind.BASE:
+                self._base_claims = claims_in(record)
+            if removed and removed == self._removed():
+                self.log.restate(self._base_claims)
             if claims := claims_in(record):
                 self.log.erase(entry.revision, claims)
                 self._folded.clear()
                 self._count_kept()
-        if removed > self._removed() and not await self._take_in_base():
-            self._start_anew()
-            await self.read_on()
 
     def _removed(self) -> int:
         """Return up to which revision entries are known to be removed."""
@@ -159,7 +163,8 @@ class LogReader:
         self.log.adopt(headers[0].revision, headers[0].header)
         self._count_kept()
         if (entry := self.log.base_entry) is not None:
-            self.log.erase(entry.revision, claims_in(await self.record(entry)))
+            self._base_claims = claims_in(await self.record(entry))
+            self.log.erase(entry.revision, self._base_claims)
         return True
 
     async def _take_in_later(self, headers: Sequence[StoredHeader]) -> None:
