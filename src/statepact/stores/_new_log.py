@@ -8,7 +8,9 @@ never pass for its own.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from statepact.errors import Behind, CorruptState, KeyMissing, SessionExists
@@ -112,7 +114,6 @@ def new_log(
     log = OpenLog(store, key, log_key=log_key)
     tag_key = key_of_session(log_key, key) if log_key is not None else None
     seen: set[bytes] = set()
-    uses = _uses_by_entry(copied, entities)
     new: list[NewEntry] = []
     for stored in copied.headers:
         header = _with_tag(log.log, stored, tag_key)
@@ -120,8 +121,10 @@ def new_log(
         payload = copied.payloads[stored.revision]
         blocks = [(a, copied.blocks[a]) for a in sorted(addresses_of(entry, payload) - seen)]
         seen.update(address for address, _ in blocks)
-        ours = tuple(uses.get(stored.revision, ()))
-        new.append(NewEntry(header, payload, tuple(blocks), ours, entry.header.at if ours else 0, USUAL_KEEP))
+        new.append(NewEntry(header, payload, tuple(blocks), keep=USUAL_KEEP))
+    for place, about in _uses_by_entry(log.log.entries, entities).items():
+        at = log.log.entries[place].header.at
+        new[place] = replace(new[place], entities=tuple(about), at=at)
     log._known_names = len(log.log.names)
     new.append(log.entry_of(note))
     return NewLog(log.log, new, copied.headers[0].revision if copied.headers else 1)
@@ -160,20 +163,11 @@ def _before(log: SessionLog, stored: StoredHeader, pieces: Pieces) -> bytes:
     return base.tag or Mountain.of(base.size, base.peaks).root()
 
 
-def _uses_by_entry(copied: Copied, entities: Iterable[EntityUse]) -> dict[int, list[Entity]]:
-    """Put each entity beside the entry of its last use, so that it has the same time there."""
-    times = list(_times(copied))
+def _uses_by_entry(entries: Sequence[Entry], entities: Iterable[EntityUse]) -> dict[int, list[Entity]]:
+    """Put each entity beside the entry of its last use, by its place, so that it has the same time there."""
+    times = list(accumulate((entry.header.at for entry in entries), max))
     found: dict[int, list[Entity]] = {}
     for use in entities if times else ():
-        place = min(bisect_left(times, (use.at, 0)), len(times) - 1)
-        found.setdefault(times[place][1], []).append(Entity(use.kind, use.value))
+        place = min(bisect_left(times, use.at), len(times) - 1)
+        found.setdefault(place, []).append(Entity(use.kind, use.value))
     return found
-
-
-def _times(copied: Copied) -> Iterator[tuple[int, int]]:
-    """Yield when each entry was written, never earlier than the one before it, and its revision."""
-    latest = 0
-    log = SessionLog(SessionKey("", ""))
-    for stored in copied.headers:
-        latest = max(latest, log.read(stored.revision, stored.header).header.at)
-        yield latest, stored.revision
