@@ -91,7 +91,7 @@ async def fork(
     head = head_of(source, at).hex()
     record = {"fork": {"session": session, "revision": at, "head": head}, **erased_record(later_claims(source, at))}
     entities = await about(store, key, None if at == noted - 1 else entries)
-    made = new_log(store, target, copied, note_of(when, record), entities=entities, log_key=log_key)
+    made = new_log(store, target, copied, [note_of(when, record)], entities=entities, log_key=log_key)
     await made.write(store)
     await _catch_up(store, key, made.log, noted, at, when=when, log_key=log_key)
     return Fork(owner=owner, session=new, source=session, revision=at, head=head)
