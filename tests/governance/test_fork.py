@@ -169,6 +169,39 @@ async def test_by_default_a_fork_begins_with_all_there_is(store: Store) -> None:
         assert (await session.get(Page, run="r-1")) == Page(text="x" * 5000)
 
 
+async def test_the_same_revision_restored_twice_gives_the_same_join(store: Store) -> None:
+    """What waits in a join belongs to the revision: it fires once, with all parts, in every fork. FC-25."""
+    ready = False
+    joined: list[list[str]] = []
+    made = Workflow("join", store=store)
+
+    @made.step
+    def one(request: Request) -> Page:
+        return Page(text="A")
+
+    @made.step
+    def two(request: Request) -> Page:
+        if not ready:
+            raise RuntimeError
+        return Page(text="B")
+
+    @made.step
+    def join(pages: list[Page]) -> Reply:
+        joined.append(sorted(page.text for page in pages))
+        return Reply(text="+".join(joined[-1]))
+
+    run = await made.run("hi", owner=OWNER, session="s-1", id="r-1")
+    assert (run.ok, joined) == (False, [])
+    at = await revision_of(store, "one")
+    for name in ("first", "second"):
+        await fork(store, "s-1", name, owner=OWNER, at=at)
+    ready = True
+    replies = [(await made.resume("r-1", owner=OWNER, session=name))[Reply].text for name in ("first", "second", "s-1")]
+
+    assert replies == ["A+B"] * 3
+    assert joined == [["A", "B"]] * 3
+
+
 async def test_shared_values_part_at_the_fork(store: Store) -> None:
     """What one side changes, the other does not see; merges go on from what was there."""
     made = Workflow("shop", store=store)
@@ -384,6 +417,40 @@ async def test_a_session_that_is_there_is_never_overwritten(store: Store) -> Non
     with pytest.raises(SetupError):
         await fork(store, "s-1", "s-1", owner=OWNER)
     assert (await text_of(store, FORKED), len(await store.headers(KEY))) == before
+
+
+async def test_of_two_forks_of_one_name_one_is_made(store: Store) -> None:
+    """At the same moment, too: the second one is told, and the first one is whole."""
+    made = flow(store, Ran(broken=False))
+    await made.run("hi", owner=OWNER, session="s-1", id="r-1")
+    done = await asyncio.gather(
+        *(fork(store, "s-1", "s-2", owner=OWNER, at=at) for at in (1, 2, 3)), return_exceptions=True
+    )
+
+    forks = [one for one in done if not isinstance(one, BaseException)]
+    assert len(forks) == 1
+    assert all(isinstance(one, SessionExists) for one in done if one not in forks)
+    assert len(await store.headers(FORKED)) == forks[0].revision + 1
+    assert (await verify(store, FORKED, anchor=f"{forks[0].revision}:{forks[0].head}")).ok
+    erased = await erase(store, owner=OWNER, session="s-1", by="dpo", reason="asked")
+    assert erased.copies == ("s-2",), "the notes of those that were not made mislead nobody"
+
+
+async def test_a_fork_is_made_beside_a_run_that_goes_on(store: Store) -> None:
+    """Whoever works in the session loses nothing, and the fork is of one moment."""
+    made = flow(store, Ran(broken=False))
+
+    async def forks() -> None:
+        for number in range(5):
+            await fork(store, "s-1", f"f-{number}", owner=OWNER)
+
+    await made.run("hi", owner=OWNER, session="s-1", id="r-0")
+    await asyncio.gather(forks(), *(made.run("hi", owner=OWNER, session="s-1", id=f"r-{n}") for n in range(1, 5)))
+
+    for name in ("s-1", *(f"f-{number}" for number in range(5))):
+        assert (await verify(store, SessionKey(OWNER, name))).ok
+    run = await made.resume("r-4", owner=OWNER, session="s-1")
+    assert {step.ending for step in run.steps.values()} == {"stored"}
 
 
 async def test_what_is_not_there_is_not_forked(store: Store) -> None:

@@ -216,7 +216,7 @@ def put(out: bytearray, values: Iterable[int]) -> None:
 KEYED = 0x80
 """Set in the byte of the kind if a tag follows the body."""
 
-LONGEST_NUMBER = 70_000
+LONGEST_NUMBER = 8_192
 """Bits of the longest number that is read: a mask has one for each field of a contract."""
 
 _SALT_END = DIGEST_SIZE + SALT_SIZE

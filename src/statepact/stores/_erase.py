@@ -135,13 +135,13 @@ async def erase(
     for name in names:
         job = _Job(store, session_key(owner, name), what, by=by, reason=reason, at=at)
         total += await job.run(keep_derived=keep_derived, log_key=log_key)
-    for name in names:
+    if session is not None:  # forks belong to the owner of their session, so all of them are erased otherwise
+        key = session_key(owner, session)
         if forks:
-            async for key, copies in copies_of(store, session_key(owner, name)):
-                job = _Job(store, key, copies, by=by, reason=reason, at=at)
+            async for other, copies in copies_of(store, key):
+                job = _Job(store, other, copies, by=by, reason=reason, at=at)
                 total += await job.run(keep_derived=keep_derived, log_key=log_key)
-        left = [key.session async for key, _ in copies_of(store, session_key(owner, name))]
-        total += Erasure(copies=tuple(left))
+        total += Erasure(copies=tuple([other.session async for other, _ in copies_of(store, key)]))
     if isinstance(store, Scrubs):
         total = replace(total, scrubbed=await store.scrub())
     return total

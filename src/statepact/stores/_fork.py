@@ -17,12 +17,12 @@ from statepact.errors import SetupError
 from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
 from statepact.ledger._base_record import retained_record
 from statepact.ledger._claims import Claim
-from statepact.ledger._header import Kind
+from statepact.ledger._header import Kind, kind_of
 from statepact.ledger._log import Entry, SessionLog
 from statepact.ledger._mountain import Mountain
 from statepact.stores._about import about
 from statepact.stores._base import Rewrite, Store
-from statepact.stores._log_reader import LogReader
+from statepact.stores._log_reader import LogReader, unknown
 from statepact.stores._new_log import copy_of, exists, new_log
 from statepact.stores._open_log import Draft, OpenLog
 
@@ -72,24 +72,30 @@ async def fork(
     key, target = session_key(owner, session), session_key(owner, new)
     if key == target:
         raise SetupError("a fork has the name of its session", hint="give it a name of its own")
-    at = (await LogReader.at(store, key, at)).log.revision
+    opened = await OpenLog.open(store, key, log_key=log_key)
+    if not opened.log.entries:
+        raise unknown(key)
+    at = opened.log.revision if at is None else at
+    opened.check_revision(at)
     if await store.headers(target):
         raise exists(target)
     when = time.time_ns() // 1_000_000 if when is None else when
-    opened = await OpenLog.open(store, key, log_key=log_key)
+    read = opened.log.revision
     # First, so that an erasure that comes in between knows of the fork.
-    noted = await opened.append(note_of(when, {"forked": {"session": new, "revision": at}}))
-    # Read anew: headers of what has been erased meanwhile would still have the salts that are gone.
-    source = (await LogReader.at(store, key, noted.revision)).log
+    noted = (await opened.append(note_of(when, {"forked": {"session": new, "revision": at}}))).revision
+    source = opened.log
+    if noted > read + 1:
+        # Headers of what has been erased meanwhile would still have the salts that are gone.
+        source = (await LogReader.at(store, key, noted)).log
     entries = entries_to(source, at)
     copied = await copy_of(store, key, entries)
     head = head_of(source, at).hex()
     record = {"fork": {"session": session, "revision": at, "head": head}, **erased_record(later_claims(source, at))}
     record |= base_record(source)
-    entities = await about(store, key, None if at == noted.revision - 1 else entries)
-    made = new_log(store, target, copied, note_of(when, record), entities=entities, log_key=log_key)
+    entities = await about(store, key, None if at == noted - 1 else entries)
+    made = new_log(store, target, copied, [note_of(when, record)], entities=entities, log_key=log_key)
     await made.write(store)
-    await _catch_up(store, key, made.log, source.last_erasure, at, when=when, log_key=log_key)
+    await _catch_up(store, key, made.log, noted, at, when=when, log_key=log_key)
     return Fork(owner=owner, session=new, source=session, revision=at, head=head)
 
 
@@ -134,6 +140,8 @@ async def _catch_up(
     store: Store, key: SessionKey, made: SessionLog, known: int, at: int, *, when: int, log_key: bytes | None
 ) -> None:
     """Erase in a fork that was just made what was erased in its source while it was copied."""
+    if not any(kind_of(one.header) is Kind.ERASURE for one in await store.headers(key, after=known)):
+        return
     source = (await LogReader.at(store, key, None)).log
     places = {place for place, revision in source.erased_at.items() if revision > known and place[0] <= at}
     if not places:

@@ -74,10 +74,7 @@ class LogReader:
         if not reader.log.entries:
             there = [one.revision for one in await store.headers(key)]
             if not there:
-                raise UnknownSession(
-                    f"owner {key.owner!r} has no session {key.session!r}",
-                    hint="check the name, the owner and the store",
-                )
+                raise unknown(key)
             _check_revision(key, revision or 0, there[0], there[-1])
         elif revision is not None:
             reader.check_revision(revision)
@@ -417,6 +414,13 @@ class LogReader:
             oldest = self._kept.popleft()
             self._kept_bytes -= len(oldest.document or b"")
             oldest.stored = oldest.document = None
+
+
+def unknown(key: SessionKey) -> UnknownSession:
+    """Return the error for a session that is not there."""
+    return UnknownSession(
+        f"owner {key.owner!r} has no session {key.session!r}", hint="check the name, the owner and the store"
+    )
 
 
 def _check_revision(key: SessionKey, revision: int, oldest: int, newest: int) -> None:

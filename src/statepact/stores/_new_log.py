@@ -8,22 +8,21 @@ never pass for its own.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from statepact.errors import Behind, CorruptState, KeyMissing, SessionExists
 from statepact.ledger import SessionKey
 from statepact.ledger._base_record import base_of
-from statepact.ledger._blocks import addresses_in
-from statepact.ledger._erased import decode_leaves, is_erased
 from statepact.ledger._header import Kind, Pieces, kind_of, pieces_of
 from statepact.ledger._keyed import key_of_session, tag_of
 from statepact.ledger._lifetime import USUAL_KEEP
 from statepact.ledger._log import Entry, SessionLog
 from statepact.ledger._mountain import Mountain
-from statepact.ledger._old_heads import addresses_of_digests
 from statepact.stores._base import Entity, EntityUse, NewEntry, Rewrite, Store, StoredHeader
-from statepact.stores._leaves import leaves_in, record_of
+from statepact.stores._leaves import addresses_of, leaves_in
 from statepact.stores._open_log import Draft, OpenLog
 
 _TOGETHER = 200
@@ -56,7 +55,7 @@ async def copy_of(store: Store, key: SessionKey, entries: Sequence[Entry]) -> Co
                     f"revision {entry.revision} of session {key.session!r} is not what was committed",
                     hint="run `statepact verify` on the session, and restore the store from a backup",
                 )
-            wanted.update(addresses_of(entry, payload))
+            wanted.update(addresses_of(entry, leaves_in(entry, payload)))
         wanted -= blocks.keys()
         blocks.update(await store.blocks(key, wanted) if wanted else {})
         if not wanted <= blocks.keys():
@@ -68,23 +67,11 @@ async def copy_of(store: Store, key: SessionKey, entries: Sequence[Entry]) -> Co
     return Copied(headers, payloads, blocks)
 
 
-def addresses_of(entry: Entry, payload: bytes) -> set[bytes]:
-    """Return the addresses of the large and sensitive values that the cells of an entry name."""
-    if is_erased(payload):
-        stored = [leaf.stored for leaf in decode_leaves(payload)[: len(entry.cells)]]
-    else:
-        stored = [payload[cell.offset : cell.offset + cell.size] for cell in entry.cells]
-    found = {address for one in stored if one for address in addresses_in(one).values()}
-    if entry.header.kind is Kind.BASE:
-        found.update(addresses_of_digests(record_of(entry, leaves_in(entry, payload))))
-    return found
-
-
 class NewLog(NamedTuple):
     """A session that is ready to be written."""
 
     log: SessionLog
-    """Its copied entries; the note behind them is not among them."""
+    """Its entries."""
     entries: Sequence[NewEntry]
     first: int
     """Revision of the first one."""
@@ -105,30 +92,35 @@ def new_log(
     store: Store,
     key: SessionKey,
     copied: Copied,
-    note: Draft,
+    notes: Sequence[Draft],
     *,
     entities: Iterable[EntityUse] = (),
     log_key: bytes | None = None,
 ) -> NewLog:
-    """Return a session of copied entries and a note about where they come from; nothing is written yet.
+    """Return a session of copied entries and notes about where they come from; nothing is written yet.
 
     Raises `KeyMissing` for entries with tags without `log_key`, and `CorruptState` for what is no log.
     """
     log = OpenLog(store, key, log_key=log_key)
     tag_key = key_of_session(log_key, key) if log_key is not None else None
     seen: set[bytes] = set()
-    uses = _uses_by_entry(copied, entities)
     new: list[NewEntry] = []
     for stored in copied.headers:
         header = _with_tag(log.log, stored, tag_key)
         entry = log.log.read(stored.revision, header)
         payload = copied.payloads[stored.revision]
-        blocks = [(a, copied.blocks[a]) for a in sorted(addresses_of(entry, payload) - seen)]
+        blocks = [(a, copied.blocks[a]) for a in sorted(addresses_of(entry, leaves_in(entry, payload)) - seen)]
         seen.update(address for address, _ in blocks)
-        ours = tuple(uses.get(stored.revision, ()))
-        new.append(NewEntry(header, payload, tuple(blocks), ours, entry.header.at if ours else 0, USUAL_KEEP))
+        new.append(NewEntry(header, payload, tuple(blocks), keep=USUAL_KEEP))
+    for place, about in _uses_by_entry(log.log.entries, entities).items():
+        at = log.log.entries[place].header.at
+        new[place] = replace(new[place], entities=tuple(about), at=at)
     log._known_names = len(log.log.names)
-    new.append(log.entry_of(note))
+    for note in notes:
+        entry_of_note = log.entry_of(note)
+        log.log.read(log.log.revision + 1, entry_of_note.header)
+        log._known_names = len(log.log.names)
+        new.append(entry_of_note)
     return NewLog(log.log, new, copied.headers[0].revision if copied.headers else 1)
 
 
@@ -165,20 +157,11 @@ def _before(log: SessionLog, stored: StoredHeader, pieces: Pieces) -> bytes:
     return base.tag or Mountain.of(base.size, base.peaks).root()
 
 
-def _uses_by_entry(copied: Copied, entities: Iterable[EntityUse]) -> dict[int, list[Entity]]:
-    """Put each entity beside the entry of its last use, so that it has the same time there."""
-    times = list(_times(copied))
+def _uses_by_entry(entries: Sequence[Entry], entities: Iterable[EntityUse]) -> dict[int, list[Entity]]:
+    """Put each entity beside the entry of its last use, by its place, so that it has the same time there."""
+    times = list(accumulate((entry.header.at for entry in entries), max))
     found: dict[int, list[Entity]] = {}
     for use in entities if times else ():
-        place = min(bisect_left(times, (use.at, 0)), len(times) - 1)
-        found.setdefault(times[place][1], []).append(Entity(use.kind, use.value))
+        place = min(bisect_left(times, use.at), len(times) - 1)
+        found.setdefault(place, []).append(Entity(use.kind, use.value))
     return found
-
-
-def _times(copied: Copied) -> Iterator[tuple[int, int]]:
-    """Yield when each entry was written, never earlier than the one before it, and its revision."""
-    latest = 0
-    log = SessionLog(SessionKey("", ""))
-    for stored in copied.headers:
-        latest = max(latest, log.read(stored.revision, stored.header).header.at)
-        yield latest, stored.revision

@@ -25,9 +25,9 @@ from statepact.stores._about import about
 from statepact.stores._base import Store, StoredHeader
 from statepact.stores._erase import leaf_without
 from statepact.stores._fork import base_record, entries_to, erased_record, head_of, later_claims, note_of
-from statepact.stores._leaves import leaves_in
+from statepact.stores._leaves import addresses_of, leaves_in
 from statepact.stores._log_reader import LogReader
-from statepact.stores._new_log import Copied, addresses_of, copy_of, exists, new_log, tag_behind
+from statepact.stores._new_log import Copied, copy_of, exists, new_log, tag_behind
 from statepact.stores._open_log import OpenLog
 from statepact.stores._session_file import MAX_BYTES, SessionFile, read_session, refused
 
@@ -135,7 +135,7 @@ async def import_session(
     try:
         log = _checked_log(source, found, log_key)
         record |= base_record(log)
-        made = new_log(store, key, found.copied, note_of(when, record), entities=found.entities, log_key=log_key)
+        made = new_log(store, key, found.copied, [note_of(when, record)], entities=found.entities, log_key=log_key)
     except (CorruptState, IndexError, ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
         raise refused("what it holds is no log") from error
     except KeyError:
@@ -173,7 +173,7 @@ def _masked(entries: Sequence[Entry], copied: Copied) -> tuple[Copied, list[Clai
             header = replace(entry.header, salt=NO_SALT).stored(entry.body)
             headers[entry.revision] = StoredHeader(entry.revision, header)
             claims += found
-        needed |= addresses_of(entry, payloads[entry.revision])
+        needed |= addresses_of(entry, leaves)
     blocks = {address: data for address, data in copied.blocks.items() if address in needed}
     return Copied([headers[entry.revision] for entry in entries], payloads, blocks), claims
 

@@ -122,3 +122,10 @@ def test_usual_header_is_small() -> None:
     )
     encode_body(header, used)
     assert len(header.stored(encode_body(header, used))) < 95
+
+
+def test_a_number_that_goes_on_for_ever_is_refused() -> None:
+    """Reading it would cost the square of its length, so nobody can make us do that."""
+    body = bytes([Kind.COMMIT]) + b"\x00" * INPUT_DIGEST_SIZE + b"\xff" * 2**22
+    with pytest.raises(CorruptState):
+        decode_header(b"\x00" * (DIGEST_SIZE + SALT_SIZE) + body, Names())
