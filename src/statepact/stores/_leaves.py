@@ -12,7 +12,9 @@ from statepact.ledger import SessionKey
 from statepact.ledger._blocks import addresses_in
 from statepact.ledger._digest import entry_digest
 from statepact.ledger._erased import Leaf, decode_leaves, digests_of, is_erased, whole_leaves
+from statepact.ledger._header import Kind
 from statepact.ledger._log import Entry, SessionLog
+from statepact.ledger._old_heads import addresses_of_digests
 from statepact.stores._base import Store
 
 PORTION = 200
@@ -62,6 +64,9 @@ def record_of(entry: Entry, leaves: list[Leaf]) -> Mapping[str, Any]:
 
 
 def addresses_of(entry: Entry, leaves: list[Leaf]) -> set[bytes]:
-    """Return the addresses of the large and sensitive values of an entry."""
+    """Return the addresses of the large and sensitive values of an entry; of a base also those of its digests."""
     cells = [leaf.stored for leaf in leaves[: len(entry.cells)] if leaf.stored]
-    return {address for stored in cells for address in addresses_in(stored).values()}
+    found = {address for stored in cells for address in addresses_in(stored).values()}
+    if entry.header.kind is Kind.BASE:
+        found.update(addresses_of_digests(record_of(entry, leaves)))
+    return found

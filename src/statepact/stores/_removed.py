@@ -164,7 +164,7 @@ class _Looking:
 
     async def end(self) -> Removed:
         found = self._found
-        found.blocks = self._gone - self._kept
+        found.blocks = self._gone - self._kept - self._old_digests
         found.old_digests = self._old_digests
         blocks = sorted(found.blocks)
         for start in range(0, len(blocks), BLOCKS_AT_ONCE):
