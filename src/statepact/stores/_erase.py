@@ -17,7 +17,7 @@ from statepact.ledger._digest import new_salt
 from statepact.ledger._erased import NO_SALT, Leaf, encode_leaves
 from statepact.ledger._erasure import Chosen, Fact, Plan, plan_of, safe_record
 from statepact.ledger._header import Kind
-from statepact.ledger._log import Entry
+from statepact.ledger._log import Entry, SessionLog
 from statepact.stores._about import about, plain
 from statepact.stores._base import Entity, Rewrite, Store
 from statepact.stores._copies import copies_of
@@ -84,14 +84,15 @@ class Erasure:
         }
 
     def __str__(self) -> str:
-        where = f"{len(self.sessions)} session{'' if len(self.sessions) == 1 else 's'}"
-        lines = [f"{self.values} values erased in {where} · {self.derived} outputs made from them went, too"]
+        lines = [f"{_count(self.values, 'value')} erased in {_count(len(self.sessions), 'session')}"]
+        if self.derived:
+            lines[0] += f", with {_count(self.derived, 'output')} made from them"
         if self.kept:
-            lines.append(f"  {self.kept} outputs made from them stay, as was asked for")
-        lines += [f"  an erased value still stands in {place}" for place in self.remains]
+            lines.append(f"  kept, as asked: {_count(self.kept, 'output')} made from them")
+        lines += [f"  the same value still stands in {place}" for place in self.remains]
         lines += [f"  session {name} has a copy of something that is erased here" for name in self.copies]
         if not self.scrubbed:
-            lines.append("  the store still holds the old bytes: somebody reads an old state, so scrub it later")
+            lines.append("  the file still holds the old bytes, because somebody reads an old state: erase again later")
         return "\n".join(lines)
 
 
@@ -110,8 +111,8 @@ async def erase(
 ) -> Erasure:
     """Erase values for good: of one fact, of a session, or of an owner.
 
-    `fact` is `Order.phone` or `Order`, in the whole session, or at one revision (`Order.phone@7`). Without
-    it all values of `session` go, and without a session those of all sessions of `owner`. What steps have
+    `fact` is `Order.phone` or `Order`, or at one revision of a session `Order.phone@7`. Without it all values
+    go; of `session`, and without a session of all sessions of `owner`. What steps have
     committed after they were given an erased value goes, too; `keep_derived` keeps it, and the log says so.
 
     Digests stay, so the log verifies; salts go, so no digest helps anybody who guesses. `by` and `reason`
@@ -122,19 +123,25 @@ async def erase(
     Readers get `Deleted`. Each session is changed in one step or not at all: an erasure of an owner that
     is cut off is continued by calling it again. `log_key` is that of logs with tags.
 
-    Raises `UnknownSession`, `SetupError` for a `fact` of another form or without a session, `CorruptState`
-    for a damaged log, and `StoreError`.
+    Raises `UnknownSession`, `SetupError` for a `fact` of another form or that no session ever had,
+    `CorruptState` for a damaged log, and `StoreError`.
     """
     if not by or not reason:
         raise SetupError("an erasure needs who and why", hint="pass by= and reason=, without any value in them")
-    if fact is not None and session is None:
-        raise SetupError("a fact is erased in a session", hint="pass session=, or erase the owner as a whole")
     what = Fact.of(fact) if fact is not None else None
+    if what is not None and what.revision and session is None:
+        raise SetupError("a revision is one of a session", hint="pass session=, or name the fact without @REVISION")
     names = [session] if session is not None else [info.session for info in await store.sessions(owner)]
     total = Erasure()
+    seen = _Seen()
     for name in names:
-        job = _Job(store, session_key(owner, name), what, by=by, reason=reason, at=at)
+        job = _Job(store, session_key(owner, name), what, by=by, reason=reason, at=at, seen=seen)
         total += await job.run(keep_derived=keep_derived, log_key=log_key)
+    if what is not None and not seen.chosen:
+        raise SetupError(
+            f"session {session!r} has no {what}" if session is not None else f"no session of {owner!r} has {what}",
+            hint=f"there is: {seen}",
+        )
     if session is not None:  # forks belong to the owner of their session, so all of them are erased otherwise
         key = session_key(owner, session)
         if forks:
@@ -147,12 +154,38 @@ async def erase(
     return total
 
 
+class _Seen:
+    """Which facts there are, so that who misspells one does not believe that it is gone."""
+
+    def __init__(self) -> None:
+        self.chosen = False
+        self._names: dict[str, str] = {}
+
+    def note(self, log: SessionLog, chosen: Chosen) -> None:
+        self.chosen = self.chosen or log.base is not None  # of what was removed, names are not all known
+        for cell in (cell for entry in log.entries for cell in entry.cells):
+            self.chosen = self.chosen or bool(chosen.fields_of(cell))
+            self._names[cell.contract.name] = ", ".join(field.name for field in cell.contract.fields)
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name} ({fields})" for name, fields in sorted(self._names.items())[:20]) or "no fact"
+
+
 class _Job:
     """The erasure in one session."""
 
     def __init__(
-        self, store: Store, key: SessionKey, fact: Chosen | None, *, by: str, reason: str, at: int | None
+        self,
+        store: Store,
+        key: SessionKey,
+        fact: Chosen | None,
+        *,
+        by: str,
+        reason: str,
+        at: int | None,
+        seen: _Seen | None = None,
     ) -> None:
+        self._seen = seen
         self._store = store
         self._key = key
         self._fact = fact
@@ -165,6 +198,8 @@ class _Job:
             log = await OpenLog.open(self._store, self._key, log_key=log_key)
             if not log.log.entries:
                 raise UnknownSession(f"owner {self._key.owner!r} has no session {self._key.session!r}")
+            if self._seen is not None and self._fact is not None:
+                self._seen.note(log.log, self._fact)
             try:
                 return await self._once(log, keep_derived)
             except Behind:
@@ -227,6 +262,10 @@ class _Job:
         spelled = plain(text)
         ours = [Entity(use.kind, use.value) for use in await about(self._store, self._key, None)]
         return [entity for entity in ours if entity.value in text or plain(entity.value) in spelled]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _changed(log: OpenLog, leaves: Mapping[int, list[Leaf]], plan: Plan) -> tuple[dict[int, list[Leaf]], list[Claim]]:
