@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from _backends import Reopen
+
 from statepact import Contract, Request, Store, Workflow
 from statepact.ledger import SessionKey
 from statepact.stores._open_log import OpenLog
-from tests.field.conftest import Reopen
 
 
 class Part(Contract):
