@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from statepact.contracts._check import check_version, is_contract, validate, validate_json
     from statepact.contracts._contract import Contract, label
-    from statepact.contracts._fields import FactField, fact_fields, linked_fields, pinned_fields, sensitive_fields
+    from statepact.contracts._fields import (
+        FactField,
+        fact_fields,
+        linked_fields,
+        open_path,
+        pinned_fields,
+        sensitive_fields,
+    )
     from statepact.contracts._marks import MASK, Answers, Id, IdOf, Limit, Pinned, Sensitive
     from statepact.contracts._merge import Merge
     from statepact.contracts._old import OldValue, read_old
@@ -33,6 +40,7 @@ _HOMES = {
     "is_contract": "_check",
     "label": "_contract",
     "linked_fields": "_fields",
+    "open_path": "_fields",
     "pinned_fields": "_fields",
     "read_old": "_old",
     "read_text": "_text",
@@ -60,6 +68,7 @@ __all__ = [
     "is_contract",
     "label",
     "linked_fields",
+    "open_path",
     "pinned_fields",
     "read_old",
     "read_text",

@@ -6,12 +6,12 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
 from statepact.contracts._contract import Contract, label
-from statepact.contracts._fields import fact_fields
+from statepact.contracts._fields import hidden_names
 from statepact.contracts._upgrade import path_of
 from statepact.errors import ContractViolation, Violation
 
@@ -31,7 +31,8 @@ def validate(contract: type[C], value: C | Mapping[str, Any], *, side: str = "")
     try:
         return contract.__pydantic_validator__.validate_python(value)  # type: ignore[no-any-return]
     except ValidationError as error:
-        raise violation(contract, error, side=side) from None
+        problem = violation(contract, error, side=side)
+    raise problem  # out here, so that Pydantic's error, which holds values, is not even its context
 
 
 def validate_json(contract: type[C], data: bytes | str, *, side: str = "", lax: bool = False) -> C:
@@ -42,23 +43,27 @@ def validate_json(contract: type[C], data: bytes | str, *, side: str = "", lax: 
     try:
         return contract.model_validate_json(data, strict=not lax)
     except ValidationError as error:
-        raise violation(contract, error, side=side) from None
+        problem = violation(contract, error, side=side)
+    raise problem
 
 
-def violation(contract: type[Contract] | str, error: ValidationError, *, side: str = "") -> ContractViolation:
+def violation(contract: type[BaseModel] | str, error: ValidationError, *, side: str = "") -> ContractViolation:
     """Turn Pydantic's error into ours: types instead of values, likely typos named.
 
-    Where the class is not known, `contract` is how it is shown, such as `Order 1.0`.
+    Where the class is not known, `contract` is how it is shown, such as `Order 1.0`, and no paths are:
+    nobody can tell whether one leads into something sensitive.
     """
     details = error.errors(include_context=False, include_url=False)
     if isinstance(contract, str):
         shown = contract
+        for detail in details:
+            detail["loc"] = ()
     else:
-        shown = label(contract)
-        sensitive = {fact.name for fact in fact_fields(contract) if fact.sensitive}
+        shown = label(contract) if issubclass(contract, Contract) else contract.__name__
+        hidden = hidden_names(contract)
         for detail in details:
             # Below it the path may hold keys of a dict, and those are values too.
-            if detail["loc"] and detail["loc"][0] in sensitive:
+            if detail["loc"] and detail["loc"][0] in hidden:
                 detail["loc"] = detail["loc"][:1]
     unknown = [d for d in details if d["type"] == "extra_forbidden"]
     problems = [_problem(d, unknown) for d in details]
@@ -86,8 +91,12 @@ def _path(loc: tuple[int | str, ...]) -> str:
 def _likely_typo(missing: ErrorDetails, unknown: list[ErrorDetails]) -> str:
     from difflib import get_close_matches
 
+    if not missing["loc"]:
+        return ""
     *where, name = missing["loc"]
-    siblings = [str(d["loc"][-1]) for d in unknown if list(d["loc"][:-1]) == where and len(str(d["loc"][-1])) <= 60]
+    siblings = [
+        str(d["loc"][-1]) for d in unknown if d["loc"] and list(d["loc"][:-1]) == where and len(str(d["loc"][-1])) <= 60
+    ]
     close = get_close_matches(str(name), siblings, n=1, cutoff=0.6)
     return f" (is {close[0]!r} a typo of it?)" if close else ""
 

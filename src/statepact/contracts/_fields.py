@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, AliasPath, BaseModel
 from pydantic.fields import FieldInfo
 
 from statepact.contracts._contract import Contract, label
@@ -66,6 +66,42 @@ def pinned_fields(contract: type[Contract]) -> tuple[FactField, ...]:
 def sensitive_fields(contract: type[Contract]) -> tuple[str, ...]:
     """Return the names of the facts that are not for everybody's eyes."""
     return tuple(fact.name for fact in fact_fields(contract) if fact.sensitive)
+
+
+def open_path(contract: type[Contract], path: str) -> str:
+    """Return a dotted path as it may be shown: inside a sensitive fact it may name keys, and those are values."""
+    if hidden := hidden_names(contract):
+        # An alias may hold dots itself, so the path is not split at the first one.
+        return next((name for name in hidden if path.startswith(f"{name}.")), path)
+    return path
+
+
+@cache
+def hidden_names(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return under which names the sensitive fields of a model come: Pydantic names aliases in its paths."""
+    names: dict[str, None] = {}
+    for name, info in model.model_fields.items():
+        marks = [*info.metadata, *marks_in(info.annotation), *_marks_of_nested(info.annotation, {model})]
+        if SENSITIVE not in marks:
+            continue
+        alias = info.validation_alias
+        names |= dict.fromkeys([name, *([info.alias] if info.alias else [])])
+        for one in alias.choices if isinstance(alias, AliasChoices) else [alias]:
+            first = one.path[0] if isinstance(one, AliasPath) else one
+            names |= {str(first): None} if first is not None else {}
+    return tuple(names)
+
+
+def model_named(title: str) -> type[BaseModel] | None:
+    """Return a model of the code by the name that Pydantic's error has; one with sensitive fields first."""
+    found: dict[type[BaseModel], None] = {}
+    waiting: list[type[BaseModel]] = [BaseModel]
+    while waiting:
+        below = [one for one in waiting.pop().__subclasses__() if one not in found]
+        found |= dict.fromkeys(below)
+        waiting += below
+    named = [one for one in found if title in (one.__name__, one.model_config.get("title"))]
+    return max(named, key=lambda one: bool(hidden_names(one)), default=None)
 
 
 @cache

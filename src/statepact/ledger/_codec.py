@@ -24,6 +24,7 @@ from pydantic_core import from_json
 from statepact.contracts._check import violation
 from statepact.contracts._clean import MAX_DEPTH, clean_value, dotted
 from statepact.contracts._contract import Contract, label
+from statepact.contracts._fields import open_path
 from statepact.contracts._upgrade import path_of
 from statepact.errors import CorruptState, NotExact, StatepactError, TooLarge
 from statepact.ledger._containers import read_python
@@ -120,6 +121,8 @@ def _encode(value: Contract, rest: Mapping[str, Any] | None, max_bytes: int) -> 
     refuse_too_large(type(value), data, max_bytes)
     if plan.checked or cleaned:
         _try_round_trip(plan, value, data, rest, changed=bool(cleaned))
+    if cleaned:
+        cleaned = tuple(dict.fromkeys(open_path(type(value), path) for path in cleaned))
     return data, cleaned
 
 
@@ -151,7 +154,7 @@ def _encode_walked(plan: Plan, value: Contract, rest: Mapping[str, Any] | None) 
     try:
         wire = plan.root.encode(value)
     except Refused as refused:
-        _raise_not_exact(refused)
+        _raise_not_exact(type(value), refused)
     except RecursionError:
         raise TooLarge(f"{label(type(value))} is nested deeper than {MAX_DEPTH} levels") from None
     if rest:
@@ -160,8 +163,8 @@ def _encode_walked(plan: Plan, value: Contract, rest: Mapping[str, Any] | None) 
     return orjson.dumps(finished(wire), option=orjson.OPT_SORT_KEYS), tuple(cleaned)
 
 
-def _raise_not_exact(refused: Refused) -> NoReturn:
-    path = dotted(tuple(reversed(refused.path)))
+def _raise_not_exact(contract: type[Contract], refused: Refused) -> NoReturn:
+    path = open_path(contract, dotted(tuple(reversed(refused.path))))
     raise NotExact(path, found=refused.found, reason=refused.reason, hint=refused.hint) from None
 
 
@@ -172,11 +175,14 @@ def _try_round_trip(plan: Plan, value: Contract, data: bytes, rest: Mapping[str,
     """
     reason = "does not come back equal through the validators of its contract"
     hint = "a validator must accept and return unchanged what it returned before"
+    again: Contract | None = None
+    path = ""
     try:
         again = _read(plan, type(value), data)
     except ValidationError as error:
         path = dotted(error.errors(include_input=False, include_context=False, include_url=False)[0]["loc"])
-        raise NotExact(path, found="the value", reason=reason, hint=hint) from None
+    if again is None:  # out here: Pydantic's error holds values
+        raise NotExact(open_path(type(value), path), found="the value", reason=reason, hint=hint)
     same = (None if rest else _encode_directly(plan, again.__dict__)) or _encode_walked(plan, again, rest)[0]
     if same != data:
         path = next((n for n, node in plan.root.fields.items() if _differs(node, n, again, value)), "")
@@ -200,25 +206,29 @@ def _decode(contract: type[C], data: bytes, max_bytes: int) -> tuple[C, bytes, t
     if not plan.bounded and _is_deeper(data, MAX_DEPTH):
         raise TooLarge(f"{label(contract)} is nested deeper than {MAX_DEPTH} levels")
     cleaned: tuple[str, ...] = ()
+    problem: StatepactError | None = None
     try:
         if _BACKSLASH in data and _SUSPICIOUS.search(data):
             data, cleaned = _repaired(data)
         return _read(plan, contract, data), data, cleaned
     except ValidationError as error:
         if error.errors(include_input=False, include_context=False, include_url=False)[0]["type"] != "json_invalid":
-            raise violation(contract, error, side="a stored value") from None
+            problem = violation(contract, error, side="a stored value")
     except (ValueError, RecursionError):
         pass
+    if problem is not None:
+        raise problem
     try:
         # Half a character may also stand there as bytes, written by something that did not look.
         data, cleaned = _repaired(data)
         return _read(plan, contract, data), data, cleaned
     except ValidationError as error:
-        raise violation(contract, error, side="a stored value") from None
+        problem = violation(contract, error, side="a stored value")
     except UnknownTag as error:
-        raise _corrupt(contract, str(error)) from None
+        problem = _corrupt(contract, str(error))
     except (ValueError, RecursionError):
-        raise _corrupt(contract, "it is not JSON as this library writes it") from None
+        problem = _corrupt(contract, "it is not JSON as this library writes it")
+    raise problem  # out here: the errors above hold the text, as value or as the document that was read
 
 
 def _corrupt(contract: type[Contract], why: str) -> StatepactError:

@@ -89,3 +89,9 @@ def _field_record(text: str) -> FieldRecord:
     return FieldRecord(
         name, pinned=mark in ("*", "!"), limit=mark == "!", sensitive=mark == "?", answers=tuple(answers)
     )
+
+
+def open_in(contract: ContractRecord, path: str) -> str:
+    """Return a dotted path as it may be shown: inside a sensitive fact it may name keys, and those are values."""
+    top = path.partition(".")[0]
+    return top if any(field.name == top and field.sensitive for field in contract.fields) else path

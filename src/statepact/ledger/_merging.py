@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from statepact.contracts import Contract, validate
 from statepact.contracts._contract import label
-from statepact.contracts._fields import merge_rules
+from statepact.contracts._fields import merge_rules, open_path, sensitive_fields
 from statepact.contracts._merge import Differing, Merge
 from statepact.errors import StepFailed
 from statepact.ledger._nodes import Node, canonical
@@ -41,7 +41,7 @@ def merged(contract: type[C], values: Sequence[C], *, side: str) -> C:
     merging = _Merging(contract)
     value: C = merging.records(contract, values, "")
     if merging.differing:
-        raise Conflict(merging.differing)
+        raise Conflict(tuple(dict.fromkeys(open_path(contract, path) for path in merging.differing)))
     return validate(contract, value, side=side)
 
 
@@ -58,17 +58,22 @@ def says(value: BaseModel, path: str) -> bool:
     return True
 
 
-def applied(rule: Merge, values: Sequence[Any], *, what: str) -> Any:
-    """Return what a rule makes of values, in order; raises `StepFailed`, and `Differing` of dicts."""
+def applied(rule: Merge, values: Sequence[Any], *, what: str, sensitive: bool = False) -> Any:
+    """Return what a rule makes of values, in order; raises `StepFailed`, and `Differing` of dicts.
+
+    The error of a rule often quotes what it was given, so that of a `sensitive` field is not kept.
+    """
     try:
         return reduce(rule.both, values)
     except Differing:
         raise
     except Exception as error:
-        raise StepFailed(
+        failed = StepFailed(
             f"the merge rule {rule.name!r} of {what} failed with {type(error).__name__}",
-            hint="see __cause__; a rule must take any two values that the field may have",
-        ) from error
+            hint=f"{'' if sensitive else 'see __cause__; '}a rule must take any two values that the field may have",
+        )
+        failed.__cause__ = None if sensitive else error
+    raise failed
 
 
 class _Merging:
@@ -95,7 +100,9 @@ class _Merging:
         path = f"{before}{name}"
         if rule is not None:
             try:
-                return applied(rule, said, what=f"{label(self._contract)}, field {path!r},")
+                what = f"{label(self._contract)}, field {path!r},"
+                sensitive = path.partition(".")[0] in sensitive_fields(self._contract)
+                return applied(rule, said, what=what, sensitive=sensitive)
             except Differing as differing:
                 self.differing += [f"{path}.{key}" for key in differing.keys]
                 return said[0]

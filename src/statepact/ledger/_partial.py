@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from statepact.contracts import Contract
 from statepact.contracts._check import violation
 from statepact.contracts._clean import clean_value
-from statepact.contracts._fields import fact_fields
+from statepact.contracts._fields import fact_fields, open_path
 from statepact.errors import NotExact
 from statepact.ledger._codec import MAX_BYTES, Encoded, decode, refuse_too_large
 from statepact.ledger._nodes import canonical
@@ -53,7 +53,8 @@ def checked_fields(contract: type[Contract], values: Mapping[str, Any], *, side:
             dict(values), by_alias=False, by_name=True
         )
     except ValidationError as error:
-        raise violation(contract, error, side=side) from None
+        problem = violation(contract, error, side=side)
+    raise problem
 
 
 def given(partial: Contract) -> dict[str, Any]:
@@ -69,12 +70,12 @@ def encode_fields(contract: type[Contract], values: Mapping[str, Any], *, max_by
         try:
             wire[name] = nodes[name].encode(value)
         except Refused as refused:
-            path = ".".join(map(str, (name, *reversed(refused.path))))
+            path = open_path(contract, ".".join(map(str, (name, *reversed(refused.path)))))
             raise NotExact(path, found=refused.found, reason=refused.reason, hint=refused.hint) from None
     wire, cleaned = clean_value(wire)
     data = canonical(wire)
     refuse_too_large(contract, data, max_bytes)
-    return Encoded(data, tuple(cleaned))
+    return Encoded(data, tuple(dict.fromkeys(open_path(contract, path) for path in cleaned)))
 
 
 def decode_fields(contract: type[Contract], data: bytes, *, unset: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
 
-from statepact.contracts import Contract, check_version
+from statepact.contracts import Contract, check_version, sensitive_fields
 from statepact.contracts._check import violation
 from statepact.contracts._contract import label
 from statepact.contracts._fields import merge_rules
@@ -87,7 +87,8 @@ def whole(folded: Folded[C], values: Mapping[str, Any], *, side: str = "a shared
             copy.deepcopy(dict(values)), by_alias=False, by_name=True
         )
     except ValidationError as error:
-        raise violation(contract, error, side=side) from None
+        problem = violation(contract, error, side=side)
+    raise problem
 
 
 def shared_value(folded: Folded[C]) -> C | None:
@@ -153,4 +154,5 @@ def merged_into(contract: type[Contract], name: str, earlier: Any, later: Any) -
         earlier = default_of(contract, name)
     if earlier is ABSENT:
         return later
-    return applied(rule, (earlier, later), what=f"shared {label(contract)}, field {name!r},")
+    what = f"shared {label(contract)}, field {name!r},"
+    return applied(rule, (earlier, later), what=what, sensitive=name in sensitive_fields(contract))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from statepact.ledger._described import open_in
 from statepact.ledger._header import Kind
 from statepact.ledger._unset import unset_paths
 from statepact.ledger._view import CellView, EntryView, RunView
@@ -36,7 +37,11 @@ def _of(entry: EntryView, cells: dict[tuple[int, int], tuple[CellView, tuple[str
     contract = str(entry.extra.get("contract", "")).partition(" ")[0]
     writers = tuple(map(str, entry.extra.get("writers", ())))
     places = [cells[place[0], place[1]] for place in entry.extra.get("cells", ()) if (place[0], place[1]) in cells]
-    for field in map(str, entry.extra.get("fields", ())):
+    fields = [str(field) for field in entry.extra.get("fields", ())]
+    if places:
+        # Logs of earlier versions name the keys of dicts in sensitive facts.
+        fields = [open_in(places[0][0].contract, field) for field in fields]
+    for field in dict.fromkeys(fields):
         values = tuple((cell.writer, _shown(cell, field)) for cell, unset in places if _says(cell, unset, field))
         yield Conflict(f"{contract}.{field}", entry.writer, tuple(w for w, _ in values) or writers, values)
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from statepact.ledger import REQUEST_STEP
-from statepact.ledger._described import FieldRecord
+from statepact.ledger._described import FieldRecord, open_in
 from statepact.ledger._header import Reached
 from statepact.ledger._nodes import canonical
 from statepact.ledger._suspicious import SUSPICIOUS
@@ -62,10 +62,19 @@ def measure(run: RunView) -> LossReport:
         losses=losses,
         ledger=fact_ledger(commits, obligations, asked=asked),
         conflicts=in_conflict,
-        suspicious=tuple(dict.fromkeys(str(path) for entry in commits for path in entry.extra.get(SUSPICIOUS, ()))),
+        suspicious=tuple(dict.fromkeys(path for entry in commits for path in _suspicious(entry))),
         locked=tuple(dict.fromkeys(_locked([*asked, *commits]))),
         deleted=tuple(dict.fromkeys(_erased(run.commits))),
     )
+
+
+def _suspicious(entry: EntryView) -> Iterator[str]:
+    """Where a text may mean no value. Logs of earlier versions hold paths into sensitive facts, keys and all."""
+    contracts = {cell.contract.name: cell.contract for cell in entry.cells}
+    for fact in map(str, entry.extra.get(SUSPICIOUS, ())):
+        # A contract's name may hold dots, too.
+        name = max((one for one in contracts if fact.startswith(f"{one}.")), key=len, default="")
+        yield f"{name}.{open_in(contracts[name], fact[len(name) + 1 :])}" if name else fact
 
 
 def _locked(entries: Iterable[EntryView]) -> Iterator[str]:
@@ -293,7 +302,9 @@ def _given(shared: CellView, entry: EntryView) -> dict[str, Any]:
 def _sensitive_ids(cell: CellView) -> Iterator[str]:
     """Identifiers that no report may show, not even as the nearest known one."""
     if any(field.sensitive for field in cell.contract.fields):
-        text = text_of({field.name: cell.values.get(field.name) for field in cell.contract.fields if field.sensitive})
+        # As JSON: numbers and the keys of dicts are values as well.
+        values = {field.name: cell.values.get(field.name) for field in cell.contract.fields if field.sensitive}
+        text = f"{canonical(values).decode()}\n{text_of(values)}"
         yield from (normal_id(span.text) for span in ids_in(text))
 
 

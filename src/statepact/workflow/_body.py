@@ -9,6 +9,7 @@ from typing import Any
 
 from statepact.contracts import Contract, label, validate
 from statepact.contracts._check import violation
+from statepact.contracts._fields import hidden_names, model_named
 from statepact.errors import ContractViolation, StatepactError, StepFailed, Violation
 from statepact.workflow._step import Step
 
@@ -51,9 +52,15 @@ def as_problem(step: Step, error: Exception) -> StatepactError:
     if isinstance(error, StatepactError):
         return error
     if isinstance(error, ValidationError):
-        built = next((one for one in step.wires.outputs if one.__name__ == error.title), error.title)
-        problem = violation(built, error, side=f"step {step.name!r} built a value that")
-        problem.__cause__ = error
+        built = next((one for one in step.wires.outputs if one.__name__ == error.title), None)
+        model = built or model_named(error.title)
+        problem = violation(model or error.title, error, side=f"step {step.name!r} built a value that")
+        if model is not None and hidden_names(model):
+            # Pydantic's error quotes the value; what it says without it is in ours.
+            problem.__traceback__ = error.__traceback__
+            problem.__suppress_context__ = True
+        else:
+            problem.__cause__ = error
         return problem
     frame = traceback.extract_tb(error.__traceback__)[-1] if error.__traceback__ else None
     where = f" at {PurePath(frame.filename).name}:{frame.lineno}" if frame else ""

@@ -124,7 +124,7 @@ class _Search(Generic[C]):
         if session == ours.key.session:
             await ours.refresh()
             return ours
-        return await OpenLog.open(ours.store, session_key(ours.key.owner, session))
+        return await OpenLog.open(ours.store, session_key(ours.key.owner, session), keys=ours.keys)
 
     async def _use(self, log: OpenLog, cell: Cell, values: set[str]) -> _Use[C] | None:
         try:

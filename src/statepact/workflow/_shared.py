@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, cast
 
-from statepact.contracts import Contract, label, pinned_fields
+from statepact.contracts import Contract, label, open_path, pinned_fields
 from statepact.contracts._fields import merge_rules
 from statepact.contracts._merge import Differing, Merge
 from statepact.errors import ConflictingValues, SetupError, StateError
@@ -146,7 +146,7 @@ class Shared(Generic[C]):
             raise ConflictingValues(
                 label(self.contract),
                 writers=[*([cell.writer] if cell is not None else []), self._step],
-                fields=[f"{name}.{key}" for key in differing.keys],
+                fields=list(dict.fromkeys(open_path(self.contract, f"{name}.{key}") for key in differing.keys)),
             ) from None
 
     def _checked(self, fields: Mapping[str, Any]) -> dict[str, Any]:

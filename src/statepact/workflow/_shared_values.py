@@ -22,7 +22,7 @@ C = TypeVar("C", bound=Contract)
 class Change(NamedTuple):
     """A changed value as it is committed."""
 
-    contract: str
+    contract: type[Contract]
     document: Document
     data: bytes
     """Its bytes in one piece."""
@@ -90,7 +90,7 @@ class SharedValues:
             data, cleaned = encode_fields(contract, fields)
             parts: Parts = take_apart(owner, data, sensitive=sensitive_fields(contract), keys=keys)
             document = Document(describe(contract), parts, True, omitted, deleted)
-            yield Change(contract.contract_name, document, data, cleaned, unset)
+            yield Change(contract, document, data, cleaned, unset)
 
     def close(self) -> None:
         """From now on a change would be lost, so it is an error."""

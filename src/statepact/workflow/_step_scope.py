@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from statepact.contracts import Contract, check_version, linked_fields, sensitive_fields, validate
+from statepact.contracts import Contract, check_version, linked_fields, open_path, sensitive_fields, validate
 from statepact.errors import (
     MissingInput,
     StepFailed,
@@ -346,7 +346,7 @@ class StepScope:
             checked = validate(contract, value, side=side)
             document, cleaned = encode_clean(checked)
             if cleaned:
-                self._note_paths("cleaned", contract.contract_name, cleaned)
+                self._note_paths("cleaned", contract, cleaned)
             log = self.run.log
             parts = take_apart(log.key.owner, document, sensitive=sensitive_fields(contract), keys=log.keys)
             documents.append(self._document(checked, document, parts, len(documents)))
@@ -394,30 +394,37 @@ class StepScope:
         if paths:
             self.extra.setdefault(UNSET, {})[str(number)] = paths
         defaults = tuple(contract.model_fields.keys() - value.model_fields_set) if omitted else ()
-        self._note_suspicious(contract.contract_name, document, parts, defaults)
+        self._note_suspicious(contract, document, parts, defaults)
         return Document(describe(contract), parts, False, omitted)
 
     def _add_changes(self, shared: SharedValues, documents: list[Document]) -> None:
         """Add what the step changes of shared values as further cells of the same entry."""
         shared.settle()
-        for name, document, data, cleaned, unset in shared.changes(self.run.log.key.owner, self.run.log.keys):
+        for contract, document, data, cleaned, unset in shared.changes(self.run.log.key.owner, self.run.log.keys):
             if unset:
                 self.extra.setdefault(UNSET, {})[str(len(documents))] = unset
             if cleaned:
-                self._note_paths("cleaned", name, cleaned)
-            self._note_suspicious(name, data, document.parts, empty=True)
+                self._note_paths("cleaned", contract, cleaned)
+            self._note_suspicious(contract, data, document.parts, empty=True)
             documents.append(document)
 
     def _note_suspicious(
-        self, contract: str, document: bytes, parts: Parts, defaults: tuple[str, ...] = (), *, empty: bool = False
+        self,
+        contract: type[Contract],
+        document: bytes,
+        parts: Parts,
+        defaults: tuple[str, ...] = (),
+        *,
+        empty: bool = False,
     ) -> None:
         # Of a large document the small part: what has a kilobyte says more than "null".
         small = document if parts.stored is document else parts.stored.partition(b"\x00")[0]
         if found := suspicious_paths(small, omitted=defaults, empty=empty):
             self._note_paths(SUSPICIOUS, contract, found)
 
-    def _note_paths(self, key: str, contract: str, paths: Iterable[str]) -> None:
-        self.extra[key] = [*self.extra.get(key, ()), *(f"{contract}.{path}" for path in paths)]
+    def _note_paths(self, key: str, contract: type[Contract], paths: Iterable[str]) -> None:
+        shown = dict.fromkeys(f"{contract.contract_name}.{open_path(contract, path)}" for path in paths)
+        self.extra[key] = [*self.extra.get(key, ()), *shown]
 
     def _extra(self) -> bytes:
         if not self.extra:

@@ -13,6 +13,7 @@ from statepact import (
     Contract,
     Id,
     IdOf,
+    KeyRing,
     Limit,
     MemoryStore,
     Recalled,
@@ -312,3 +313,23 @@ async def test_quotes_have_at_most_fifty_characters_around_the_id(store: Store) 
     assert len(quote) <= 50
     assert "KX-5512" in quote
     assert quote in words
+
+
+async def test_an_earlier_session_is_opened_with_the_keys_of_this_one(store: Store) -> None:
+    """A value with a sealed field is recalled as a whole; without the key it would be locked."""
+
+    class Parcel(Contract):
+        order_id: Id[str]
+        code: Sensitive[str]
+
+    keys = KeyRing({"k": b"0123456789abcdef" * 2})
+    async with (
+        open_session("before", owner="chen", store=store, request="Hello", keys=keys) as opened,
+        opened.step("look_up") as step,
+    ):
+        await step.commit(Parcel(order_id="KX-2231", code="4711"))
+
+    async with open_session("now", owner="chen", store=store, request="Where is KX-2231?", keys=keys) as opened:
+        found = await opened.recall(Parcel)
+
+    assert [candidate.value for candidate in found.candidates] == [Parcel(order_id="KX-2231", code="4711")]
