@@ -6,6 +6,7 @@ everything have, the control arms have lost something, and every planted bug was
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ from faults import (
     _shim,
 )
 from faults._ledger import Ledger
-from faults._place import Place
+from faults._place import Place, sweep_up
 from faults._report import Report
 from faults._stores import sqlite
 from faults._tally import Tally
@@ -48,8 +49,12 @@ def main() -> int:
         except _shim.NoCompiler as missing:
             print(missing, file=sys.stderr)
             return 2
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Like Ctrl-C: servers end and folders go, which the default would leave behind.
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     started = time.monotonic()
     BUILD.mkdir(exist_ok=True)
+    sweep_up(BUILD)
     report = Report(seed=options.seed, long=options.long)
     with Ledger() as ledger:
         # Before any server is forked: the ledger must outlive them all.
@@ -156,10 +161,12 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
 
 def _find_planted(place: Place, report: Report) -> None:
     """Look for each planted bug with the campaign that has to find it."""
-    power = sqlite("power")
+    power, pg, aof = sqlite("power"), _servers.target("postgres", "power"), _servers.target("redis", "always")
     campaigns: dict[str, Callable[[Place, Callable[[], None]], list[Tally]]] = {
         "power": lambda place, bug: [_power.power_loss(place, "power", 60, bug=bug)],
         "points": lambda place, bug: [_kill.kill_at_points(place, power, 1, bug=bug)],
+        "postgres points": lambda place, bug: [_kill.kill_at_points(place, pg, 1, bug=bug)],
+        "redis points": lambda place, bug: [_kill.kill_at_points(place, aof, 1, bug=bug)],
         "kill": lambda place, bug: [_kill.kill_at_random(place, power, 12, bug=bug)],
         "disk": lambda place, bug: _errors.disk_errors(place, "power", 60, step=3, bug=bug),
         "two": lambda place, bug: [_beside.two_at_once(place, power, 2, bug=bug)],

@@ -72,7 +72,7 @@ def frozen_worker(place: Place, target: Target, rounds: int, *, bug: Callable[[]
             run = f"r{number}"
             sleeper = Child(_work_in_turn, url, place.ledger.path, run, "frozen", bug)
             if not _begun(place, run):
-                tally.remark("the worker did not begin")
+                tally.trouble("the worker did not begin")
             sleeper.signal(signal.SIGSTOP)
             other = Child(_work_in_turn, url, place.ledger.path, run, "healthy", bug)
             ended = other.wait(20)
@@ -87,7 +87,7 @@ def frozen_worker(place: Place, target: Target, rounds: int, *, bug: Callable[[]
                 found.surplus(name, "committed by a worker that had been succeeded")
             found.lost -= {name for name in found.lost if name.endswith("/late")}
             if ended != 0 or woken != 0:
-                tally.remark(f"the workers ended with {ended} and {woken}")
+                tally.trouble(f"the workers ended with {ended} and {woken}")
             tally.add(found, hit=begun)
             tally.count(found)
     return tally.done()

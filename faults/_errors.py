@@ -64,7 +64,7 @@ def _sweep(
             books.records.pop("struck", None)
             found = check(job.url, books)
             if code != 0:
-                tally.remark(f"n={n}: " + ("hung" if code is None else f"the worker ended with {code}"))
+                tally.trouble(f"n={n}: " + ("hung" if code is None else f"the worker ended with {code}"))
             if struck and not any(name.split("/")[2] == "r900" for name in books.committed):
                 tally.remark(f"n={n}: nothing could be committed after room had returned")
             tally.add(found, hit=struck)
@@ -122,7 +122,7 @@ def read_only(place: Place, mode: str = "power") -> Tally:
             found = check(url, books)
             tried = books.records.keys() - before.records.keys()
             if not tried:
-                tally.remark(f"{how}: nothing was tried")
+                tally.trouble(f"{how}: nothing was tried")
             if any(not books.records[name].refused for name in tried):
                 tally.remark(f"{how}: a commit was not refused")
             tally.add(found, hit=bool(tried))

@@ -47,7 +47,7 @@ def kill_at_points(place: Place, target: Target, rounds: int, *, bug: Callable[[
 
                 died = _one_life(place, target, url, tally, plant, lambda child: child.wait(3.0) == -9)
                 if not died:
-                    tally.remark(f"crash point {point!r} was not reached")
+                    tally.trouble(f"crash point {point!r} was not reached")
             tally.count(check(url, place.ledger.read()))
     return tally.done()
 

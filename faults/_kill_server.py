@@ -14,7 +14,7 @@ from faults._place import Place, nothing
 from faults._receipts import Receipts, Remembering
 from faults._servers import Served
 from faults._tally import Tally
-from faults._worker import Job, run_worker
+from faults._worker import RAW, Job, run_worker
 
 
 def kill_server(
@@ -59,13 +59,15 @@ def kill_server(
     tally.also = f"own report: {named} of {named + missed} lost facts named, {false} false alarms"
     if missed or false:
         tally.remark(f"the product's own report missed {missed} lost facts and named {false} that are there")
+        tally.inexact = missed + false
     return tally.done()
 
 
 def compared(report: set[str], found: Findings, books: Books) -> tuple[int, int, int]:
     """Return how many lost facts the product has named, how many not, and how many it named that are there."""
     # A fact that is there and not found by what it is about is not a lost entry, which receipts are for.
-    gone = found.lost - found.present
+    # Batches of bare entries leave none.
+    gone = {name for name in found.lost - found.present if not name.startswith(f"{RAW}/")}
     # Requests and seals leave receipts, too, and the ledger hears of steps only. A step whose worker
     # died between its receipt and its acknowledgement may be lost or not.
     report = report & books.committed

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from statepact.errors import StateError
 
-Campaign = Literal["power", "points", "kill", "disk", "two", "frozen"]
+Campaign = Literal["power", "points", "postgres points", "redis points", "kill", "disk", "two", "frozen"]
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,35 @@ def _stale_tail() -> None:
     Tail._newest = lambda self: 0  # type: ignore[method-assign]
 
 
+def _tail_kept() -> None:
+    """Undo what failed, and still remember it as the end of the session."""
+    from statepact.stores._sqlite_tail import Tail
+
+    def half(self: Any) -> None:
+        if self.db.in_transaction:
+            self.db.execute("rollback")
+
+    Tail._roll_back = half  # type: ignore[method-assign]
+
+
+def _several_commands(store: str) -> Callable[[], None]:
+    """Send the entries of a batch one after the other, each in a command or statement of its own."""
+
+    def plant() -> None:
+        from statepact import stores
+
+        chosen: Any = getattr(stores, store)
+        append = chosen.append
+
+        async def torn(self: Any, key: Any, entries: Sequence[Any], *, after: int, hold: Any = None) -> None:
+            for number, entry in enumerate(entries):
+                await append(self, key, [entry], after=after + number, hold=hold)
+
+        chosen.append = torn
+
+    return plant
+
+
 def _no_compare() -> None:
     """Append at the end, wherever the writer thought that it was."""
     from statepact.stores._sqlite_tail import Tail
@@ -152,6 +181,11 @@ PLANTED = {
     "header apart": Planted("headers are written in a transaction of their own", "points", _later("header")),
     "error swallowed": Planted("a failed write is acknowledged", "disk", _error_swallowed),
     "stale tail": Planted("what other processes have written is not noticed", "two", _stale_tail),
+    "tail kept": Planted("where a session ends is not forgotten when a commit fails", "disk", _tail_kept),
+    "two statements": Planted(
+        "a batch takes several statements of PostgreSQL", "postgres points", _several_commands("PostgresStore")
+    ),
+    "two scripts": Planted("a batch takes several scripts of Redis", "redis points", _several_commands("RedisStore")),
     "no compare": Planted("the revision is not compared", "two", _no_compare),
     "no fence": Planted("who holds a session is not asked", "frozen", _no_fence),
 }

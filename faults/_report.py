@@ -33,14 +33,14 @@ class Report:
         """Add a line."""
         self.tallies.append(tally)
         print(_line(tally), flush=True)
-        for remark in tally.remarks if not tally.control else ():
+        for remark in (*tally.remarks, *tally.troubles) if not tally.control else ():
             print(f"    {remark}", flush=True)
         if tally.also:
             print(f"    {tally.also}", flush=True)
 
     def planted(self, name: str, says: str, found: Tally | None) -> None:
         """Add a planted bug and the campaign that has found it."""
-        by = f"{found.fault} ({found.lost} lost, {found.duplicated} duplicated)" if found else ""
+        by = f"{found.store}, {found.fault} ({found.evidence})" if found else ""
         self.bugs.append((name, says, by))
         print(f"planted {name:<14} {says:<58} {by or 'NOT FOUND'}", flush=True)
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import random
+from pathlib import Path
 
 import pytest
 
 from faults._checker import Findings, check_store
-from faults._disk import FOLDER_SYNCED, MADE, SYNCED, WRITTEN, Disk, Op
+from faults._children import Child
+from faults._disk import FOLDER_SYNCED, MADE, MARK, SYNCED, WRITTEN, Disk, Op
 from faults._kill_server import compared
 from faults._ledger import Books, Witness
+from faults._place import sweep_up
+from faults._power import Heard
+from faults._receipts import line_of
 from faults._tally import Tally
 from faults._worker import Job, work
 from statepact import MemoryStore
-from statepact.ledger import SessionKey
+from statepact.ledger import Receipt, SessionKey
 from statepact.stores import Entity, NewEntry, Rewrite
 
 KEY = SessionKey("acme", "s0")
@@ -118,6 +124,46 @@ def test_line_without_a_hit_is_void() -> None:
     tally = Tally("sqlite", "power", "kill -9")
     tally.add(Findings(), hit=False)
     assert tally.done().void
+
+
+def test_control_whose_loss_the_product_does_not_name_fails() -> None:
+    """Losing is what a control is for; losing without saying what is not."""
+    control = Tally("sqlite", "process", "power loss", control=True, hits=3, lost=5, inexact=1).done()
+    assert not control.void
+    assert not control.ok
+
+
+def test_trouble_of_a_campaign_fails_its_line_and_finds_no_bug() -> None:
+    """A planted bug counts as found by what it has done to the store, not by a campaign that went wrong."""
+    tally = Tally("sqlite", "power", "kill -9", hits=3).done()
+    tally.trouble("the worker did not begin")
+    assert not tally.ok
+    assert not tally.found_something
+
+
+def test_power_goes_after_a_receipt_and_before_the_acknowledgement() -> None:
+    """The client has both, in the order in which they came between the writes."""
+    receipt = Receipt(KEY, 3, b"\x01" * 32)
+    said = ("i\tacme/s0/r0/s1/\n", f"r\t{line_of(receipt, 'acme/s0/r0/s1/')}\n")
+    heard = Heard()
+    for line in said:
+        heard.hear(Op(MARK, 0, 0, line.encode()))
+
+    assert heard.receipts == {receipt: "acme/s0/r0/s1/"}
+    assert not heard.books.committed
+    assert heard.books.flying_now == 1
+
+
+def test_folders_of_dead_commands_are_swept_up(tmp_path: Path) -> None:
+    """Who was killed could not do it; who lives still needs theirs."""
+    ended = Child(lambda: None)
+    ended.wait()
+    (tmp_path / f"faults-{ended.pid}-x").mkdir()
+    (tmp_path / f"faults-{os.getpid()}-x").mkdir()
+    (tmp_path / "faults-shim.so").touch()
+    sweep_up(tmp_path)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"faults-{os.getpid()}-x", "faults-shim.so"]
 
 
 @pytest.mark.parametrize("how", ["nothing", "prefix", "subset", "torn"])
