@@ -26,12 +26,14 @@ class Planted:
 def _no_flush() -> None:
     from statepact.stores import _sqlite
 
-    connect = _sqlite.connect
+    store: Any = _sqlite
+    connect = store.connect
 
     def lazily(*values: Any, **named: Any) -> sqlite3.Connection:
-        return connect(*values, **{**named, "full": False})
+        opened: sqlite3.Connection = connect(*values, **{**named, "full": False})
+        return opened
 
-    _sqlite.connect = lazily  # type: ignore[assignment]
+    store.connect = lazily
 
 
 def _early_answer() -> None:

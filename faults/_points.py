@@ -86,7 +86,7 @@ class CrashPoint:
     def _install_postgres(self) -> None:
         import psycopg
 
-        from statepact.stores import PostgresStore  # type: ignore[attr-defined]
+        from statepact.stores import PostgresStore
 
         self._wrap(PostgresStore, "append", "append")
         self._wrap(psycopg.AsyncConnection, "execute", "execute")
@@ -94,7 +94,7 @@ class CrashPoint:
     def _install_redis(self) -> None:
         from redis.asyncio.connection import AbstractConnection
 
-        from statepact.stores import RedisStore  # type: ignore[attr-defined]
+        from statepact.stores import RedisStore
 
         self._wrap(RedisStore, "append", "append")
         self._wrap(AbstractConnection, "send_packed_command", "send")
