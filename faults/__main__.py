@@ -18,6 +18,7 @@ from faults import (
     _clocks,
     _errors,
     _eviction,
+    _failed_sync,
     _failover,
     _histories,
     _kill,
@@ -103,6 +104,10 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
     yield "sqlite power", lambda: [_power.power_loss(place, "power", 200 * factor)]
     yield "sqlite power control", lambda: [_power.power_loss(place, "process", 100 * factor, control=True)]
     yield "sqlite disk", lambda: _errors.disk_errors(place, "power", 90 * factor, step=3)
+    yield (
+        "sqlite disk, then killed",
+        lambda: [_failed_sync.end_after_failed_sync(place, "power", 90 * factor, step=3)],
+    )
     yield "sqlite read-only", lambda: [_errors.read_only(place)]
     yield "sqlite two", lambda: [_beside.two_at_once(place, power, 3 * factor)]
     yield "sqlite frozen", lambda: [_beside.frozen_worker(place, power, 3 * factor)]
@@ -169,6 +174,7 @@ def _find_planted(place: Place, report: Report) -> None:
         "redis points": lambda place, bug: [_kill.kill_at_points(place, aof, 1, bug=bug)],
         "kill": lambda place, bug: [_kill.kill_at_random(place, power, 12, bug=bug)],
         "disk": lambda place, bug: _errors.disk_errors(place, "power", 60, step=3, bug=bug),
+        "sync": lambda place, bug: [_failed_sync.end_after_failed_sync(place, "power", 30, step=2, bug=bug)],
         "two": lambda place, bug: [_beside.two_at_once(place, power, 2, bug=bug)],
         "frozen": lambda place, bug: [_beside.frozen_worker(place, power, 2, bug=bug)],
     }

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from statepact.errors import StateError
 
-Campaign = Literal["power", "points", "postgres points", "redis points", "kill", "disk", "two", "frozen"]
+Campaign = Literal["power", "points", "postgres points", "redis points", "kill", "disk", "sync", "two", "frozen"]
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ def _early_answer() -> None:
 
     commit = _group_commit.GroupCommit._commit
 
-    def answering(self: Any, batch: Any) -> None:
+    def answering(self: Any, batch: Any, doubt: Any = None) -> None:
         _group_commit._settle(batch)
-        commit(self, batch)
+        commit(self, batch, doubt)
 
     _group_commit.GroupCommit._commit = answering  # type: ignore[method-assign]
 
@@ -106,8 +106,8 @@ def _error_swallowed() -> None:
 
     commit = _group_commit.GroupCommit._commit
 
-    def calm(self: Any, batch: Any) -> None:
-        commit(self, batch)
+    def calm(self: Any, batch: Any, doubt: Any = None) -> None:
+        commit(self, batch, doubt)
         for job in batch:
             if job.error is not None and not isinstance(job.error, StateError):
                 job.error = None
@@ -151,6 +151,14 @@ def _several_commands(store: str) -> Callable[[], None]:
     return plant
 
 
+def _flush_forgotten() -> None:
+    """Say of a commit that could not be flushed that it was not kept."""
+    from statepact.stores import _sqlite_tail
+
+    tail: Any = _sqlite_tail
+    tail.is_of_disk = lambda error: False
+
+
 def _no_compare() -> None:
     """Append at the end, wherever the writer thought that it was."""
     from statepact.stores._sqlite_tail import Tail
@@ -184,6 +192,7 @@ PLANTED = {
     "error swallowed": Planted("a failed write is acknowledged", "disk", _error_swallowed),
     "stale tail": Planted("what other processes have written is not noticed", "two", _stale_tail),
     "tail kept": Planted("where a session ends is not forgotten when a commit fails", "disk", _tail_kept),
+    "not kept": Planted("a commit that could not be flushed is called not kept", "sync", _flush_forgotten),
     "two statements": Planted(
         "a batch takes several statements of PostgreSQL", "postgres points", _several_commands("PostgresStore")
     ),
