@@ -70,6 +70,10 @@ class Disk:
         elif op.kind != MARK:
             self.pending.append(op)
 
+    def settle(self) -> None:
+        """Take everything up to here for safe."""
+        self._settle(lambda _: True)
+
     def _settle(self, chosen: Callable[[Op], bool]) -> None:
         doubted, rest = self.pending[: self.doubtful], []
         for op in self.pending[self.doubtful :]:

@@ -27,7 +27,12 @@ FAULTS = (
 
 def disk_errors(place: Place, mode: str, most: int, *, bug: Callable[[], None] = nothing, step: int = 1) -> list[Tally]:
     """Fail every n-th write and sync up to `most`; afterwards room returns, and commits go on."""
-    return [_sweep(place, mode, most, step, bug, *fault) for fault in FAULTS]
+    tallies = []
+    for fault in FAULTS:
+        tallies.append(_sweep(place, mode, most, step, bug, *fault))
+        if bug is not nothing and tallies[-1].found_something:
+            break  # a planted bug is found once
+    return tallies
 
 
 def _sweep(
@@ -69,6 +74,8 @@ def _sweep(
                 tally.remark(f"n={n}: nothing could be committed after room had returned")
             tally.add(found, hit=struck)
             tally.count(found)
+            if bug is not nothing and tally.found_something:
+                break
             if not struck and n > 20:
                 break  # the script has no more writes than that
     return tally.done()

@@ -38,7 +38,7 @@ def end_after_failed_sync(
         chance = random.Random(place.seed * 1_000 + n)
         disk, heard = Disk(), Heard()
         moments = set(_moments(ops, chance))
-        if not moments:
+        if not moments or (bug is not nothing and tally.found_something):
             break  # the script has no more syncs than that
         for at, op in enumerate(ops):
             disk.apply(op)
@@ -71,10 +71,11 @@ def _recorded(place: Place, mode: str, n: int, most: int, bug: Callable[[], None
             shim.watch(folder, trace=os.open(trace, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
             shim.arm(ON_SYNC, n, errno.EIO)
             wrap = partial(Remembering, receipts=MarkingReceipts(shim))
-            # One writer alone has its failed commit the last in the log; several write over it soon.
-            job = Job(place.sqlite(folder, mode), "", ("s0",), batches=(), runs=most // 8 + 1, wrap=wrap)
+            # One writer alone leaves its failed commit at the end of the log. Several write over it at once,
+            # and so does a step, whose failure is an entry of its own.
+            job = Job(place.sqlite(folder, mode), "", (), runs=most // 8 + 1, wrap=wrap)
             if n % 2:
-                job = replace(job, sessions=("s0", "s1"), batches=("b0",), runs=most // 16 + 1)
+                job = replace(job, sessions=("s0", "s1"), runs=most // 16 + 1)
             asyncio.run(work(job, witness=MarkingWitness(shim)))
 
         child = Child(script, quiet=False)

@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from statepact.errors import StateError
+from statepact.errors import Behind, StateError
 
-Campaign = Literal["power", "points", "postgres points", "redis points", "kill", "disk", "sync", "two", "frozen"]
+Campaign = Literal[
+    "power", "points", "kill", "disk", "sync", "two", "frozen",
+    "postgres points", "postgres two", "postgres frozen", "redis points", "redis two", "redis frozen",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,70 @@ def _flush_forgotten() -> None:
     tail.is_of_disk = lambda error: False
 
 
+def _no_note() -> None:
+    """Bring Redis's index up to date after the commit, and say nothing before it."""
+    from statepact.stores._redis_entities import EntityIndex, Note
+
+    async def silent(self: Any, key: Any) -> Note:
+        return Note(b"", 2**50)
+
+    index: Any = EntityIndex
+    index.note = silent
+
+
+def _note_taken_back_early() -> None:
+    """Take the note back before the index is up to date."""
+    from statepact.stores import RedisStore
+
+    store: Any = RedisStore
+    finish = store._finish
+
+    async def hasty(self: Any, index: Any, key: Any, entries: Any, gone: Any, note: Any) -> None:
+        await index.take_back(key, note)
+        await finish(self, index, key, entries, gone, note)
+
+    store._finish = hasty
+
+
+def _not_compared(store: str) -> Callable[[], None]:
+    """Append at the end, wherever the writer thought that it was, whatever the server answers."""
+
+    def plant() -> None:
+        from statepact import stores
+
+        chosen: Any = getattr(stores, store)
+        append = chosen.append
+
+        async def blind(self: Any, key: Any, entries: Sequence[Any], *, after: int, hold: Any = None) -> None:
+            while True:
+                try:
+                    await append(self, key, entries, after=after, hold=hold)
+                    return
+                except Behind:
+                    after = len(await self.headers(key))
+
+        chosen.append = blind
+
+    return plant
+
+
+def _not_fenced(store: str) -> Callable[[], None]:
+    """Do not tell the server who commits."""
+
+    def plant() -> None:
+        from statepact import stores
+
+        chosen: Any = getattr(stores, store)
+        append = chosen.append
+
+        async def anybody(self: Any, key: Any, entries: Sequence[Any], *, after: int, hold: Any = None) -> None:
+            await append(self, key, entries, after=after)
+
+        chosen.append = anybody
+
+    return plant
+
+
 def _no_compare() -> None:
     """Append at the end, wherever the writer thought that it was."""
     from statepact.stores._sqlite_tail import Tail
@@ -197,6 +264,16 @@ PLANTED = {
         "a batch takes several statements of PostgreSQL", "postgres points", _several_commands("PostgresStore")
     ),
     "two scripts": Planted("a batch takes several scripts of Redis", "redis points", _several_commands("RedisStore")),
+    "no note": Planted("Redis's index is written without a note before the commit", "redis points", _no_note),
+    "early note": Planted(
+        "the note is taken back before Redis's index is written", "redis points", _note_taken_back_early
+    ),
+    "pg no compare": Planted(
+        "PostgreSQL is not asked for the revision", "postgres two", _not_compared("PostgresStore")
+    ),
+    "pg no fence": Planted("PostgreSQL is not told who commits", "postgres frozen", _not_fenced("PostgresStore")),
+    "redis no compare": Planted("Redis is not asked for the revision", "redis two", _not_compared("RedisStore")),
+    "redis no fence": Planted("Redis is not told who commits", "redis frozen", _not_fenced("RedisStore")),
     "no compare": Planted("the revision is not compared", "two", _no_compare),
     "no fence": Planted("who holds a session is not asked", "frozen", _no_fence),
 }

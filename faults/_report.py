@@ -33,7 +33,8 @@ class Report:
         """Add a line."""
         self.tallies.append(tally)
         print(_line(tally), flush=True)
-        for remark in (*tally.remarks, *tally.troubles) if not tally.control else ():
+        remarks = tally.remarks if tally.must_hold and not tally.control else ()  # what is lost there has a reason
+        for remark in (*remarks, *tally.troubles):
             print(f"    {remark}", flush=True)
         if tally.also:
             print(f"    {tally.also}", flush=True)

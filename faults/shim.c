@@ -162,7 +162,17 @@ static void opened(int fd, const char *path, int existed) {
     note(MADE, files, existed, rest + 1, strlen(rest + 1));
 }
 
-/* -- what SQLite calls -------------------------------------------------------------------------- */
+/* Servers change into their folder and open what lies below it. */
+static const char *absolute(const char *path, char *whole) {
+    if (!folder_length || path[0] == '/' || !getcwd(whole, PATH_MAX - 1)) return path;
+    size_t length = strlen(whole);
+    if (length + strlen(path) + 2 > PATH_MAX) return path;
+    whole[length] = '/';
+    strcpy(whole + length + 1, path);
+    return whole;
+}
+
+/* -- what SQLite and Valkey call ---------------------------------------------------------------- */
 
 #define OPEN(name) \
     int name(const char *path, int flags, ...) { \
@@ -174,6 +184,8 @@ static void opened(int fd, const char *path, int existed) {
             mode = va_arg(more, mode_t); \
             va_end(more); \
         } \
+        char whole[PATH_MAX]; \
+        path = absolute(path, whole); \
         if (!folder_length || strncmp(path, folder, folder_length)) { \
             int other = real(path, flags, mode); \
             if (other >= 0 && other < MOST_FDS) file_of[other] = 0; \

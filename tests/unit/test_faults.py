@@ -10,7 +10,7 @@ import pytest
 
 from faults._checker import Findings, check_store
 from faults._children import Child
-from faults._disk import FOLDER_SYNCED, MADE, MARK, SYNCED, WRITTEN, Disk, Op
+from faults._disk import FOLDER_SYNCED, MADE, MARK, SYNC_FAILED, SYNCED, WRITTEN, Disk, Op
 from faults._kill_server import compared
 from faults._ledger import Books, Witness
 from faults._place import sweep_up
@@ -164,6 +164,23 @@ def test_folders_of_dead_commands_are_swept_up(tmp_path: Path) -> None:
     sweep_up(tmp_path)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"faults-{os.getpid()}-x", "faults-shim.so"]
+
+
+def test_what_was_written_before_a_failed_sync_is_safe_only_once_it_is_written_again() -> None:
+    """The kernel takes it for written, and a later sync that succeeds says nothing about it."""
+    disk = Disk()
+    for op in (
+        Op(MADE, 1, 0, b"wal"),
+        Op(SYNCED, 1, 0, b""),
+        Op(WRITTEN, 1, 0, b"aaaabbbb"),
+        Op(SYNC_FAILED, 1, 0, b""),
+        Op(WRITTEN, 1, 4, b"cccc"),
+        Op(SYNCED, 1, 0, b""),
+    ):
+        disk.apply(op)
+
+    assert disk.after_power_loss("nothing", random.Random(1)) == {"wal": b"\0\0\0\0cccc"}
+    assert disk.after_power_loss("everything", random.Random(1)) == {"wal": b"aaaacccc"}
 
 
 @pytest.mark.parametrize("how", ["nothing", "prefix", "subset", "torn"])
