@@ -73,6 +73,8 @@ def main() -> int:
             report.simulate(seeds=20_000 if options.long else options.simulations)
     report.seconds = time.monotonic() - started
     report.write_json(BUILD / "faults.json")
+    for path in options.join:
+        report.join(path)
     if options.write:
         report.write_page(PAGE)
     print(report.summary())
@@ -92,6 +94,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--store", choices=["memory", "sqlite", "postgres", "redis"], help="campaigns on one store")
     parser.add_argument("--seed", type=int, default=1, help="draws the moments of faults")
     parser.add_argument("--simulations", type=int, default=2_000, help="seeds of the deterministic simulation")
+    parser.add_argument(
+        "--join", nargs="+", type=Path, default=[], metavar="FILE", help="build/faults.json of earlier runs"
+    )
     parser.add_argument("--write", action="store_true", help="write the table to docs/reliability.md")
     return parser.parse_args()
 

@@ -1,7 +1,8 @@
 """What a campaign adds up: one line of the table."""
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from faults._checker import Findings
@@ -87,4 +88,12 @@ class Tally:
 
     def as_dict(self) -> dict[str, Any]:
         names = ("store", "mode", "fault", "control", "hits", "committed", "lost", "duplicated", "indeterminate")
-        return {name: getattr(self, name) for name in (*names, "seeds", "seconds", "void", "inexact")}
+        return {name: getattr(self, name) for name in (*names, *_MORE)}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> "Tally":
+        """Return a line of an earlier run."""
+        return cls(**{one.name: row[one.name] for one in fields(cls) if one.init and one.name in row})
+
+
+_MORE = ("seeds", "seconds", "void", "inexact", "also", "must_hold", "remarks", "troubles")
