@@ -21,6 +21,7 @@ from faults import (
     _eviction,
     _failed_sync,
     _failover,
+    _full_disk,
     _histories,
     _kill,
     _kill_server,
@@ -109,23 +110,23 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
     yield "sqlite points", lambda: [_kill.kill_at_points(place, power, factor)]
     yield "sqlite process kill", lambda: [_kill.kill_at_random(place, process, 20 * factor)]
     yield "sqlite power", lambda: [_power.power_loss(place, "power", 200 * factor)]
-    yield "sqlite power control", lambda: [_power.power_loss(place, "process", 100 * factor, control=True)]
+    yield "sqlite power control", lambda: [_power.power_loss(place, "process", 60 * factor, control=True)]
     yield "sqlite disk", lambda: _errors.disk_errors(place, "power", 90 * factor, step=3)
     yield (
         "sqlite disk, then killed",
-        lambda: [_failed_sync.end_after_failed_sync(place, "power", 90 * factor, step=3)],
+        lambda: [_failed_sync.end_after_failed_sync(place, "power", 90 * factor, step=5)],
     )
     yield "sqlite read-only", lambda: [_errors.read_only(place)]
     yield "sqlite two", lambda: [_beside.two_at_once(place, power, 2 * factor)]
     yield "sqlite frozen", lambda: [_beside.frozen_worker(place, power, 20 * factor)]
-    yield "sqlite histories", lambda: [_histories.histories(place, power, 100 * factor)]
+    yield "sqlite histories", lambda: [_histories.histories(place, power, 110 * factor)]
     yield "sqlite clocks", lambda: [_clocks.clock_jumps(place, "sqlite", 30 * factor)]
     yield "sqlite migrations", lambda: [_migrations.sqlite_migrations(place)]
-    yield "postgres kill", lambda: [_kill.kill_at_random(place, pg, 20 * factor)]
+    yield "postgres kill", lambda: [_kill.kill_at_random(place, pg, 12 * factor)]
     yield "postgres points", lambda: [_kill.kill_at_points(place, pg, factor)]
     yield "postgres two", lambda: [_beside.two_at_once(place, pg, 2 * factor)]
     yield "postgres frozen", lambda: [_beside.frozen_worker(place, pg, 20 * factor)]
-    yield "postgres histories", lambda: [_histories.histories(place, pg, 50 * factor)]
+    yield "postgres histories", lambda: [_histories.histories(place, pg, 30 * factor)]
     yield "postgres migrations", lambda: [_migrations.postgres_migrations(place, step=1 if place.long else 4)]
     serve = _servers.postgres
     yield "postgres server", lambda: [_kill_server.kill_server(place, "postgres", "power", serve, 20 * factor)]
@@ -138,7 +139,7 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
     yield "redis points", lambda: [_kill.kill_at_points(place, aof, factor)]
     yield "redis two", lambda: [_beside.two_at_once(place, aof, 2 * factor)]
     yield "redis frozen", lambda: [_beside.frozen_worker(place, aof, 20 * factor)]
-    yield "redis histories", lambda: [_histories.histories(place, aof, 50 * factor)]
+    yield "redis histories", lambda: [_histories.histories(place, aof, 60 * factor)]
     yield "redis eviction", lambda: [_eviction.out_of_memory(place, 2 * factor), _eviction.evicting_policies(place)]
     yield "redis network", lambda: [_network.broken_network(place, "redis", "always", 2 * factor)]
     valkey = _servers.valkey
@@ -171,6 +172,7 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
         lambda: [_kill_server.kill_server(place, "redis", "none", valkey, 2 * factor, control=True)],
     )
     if place.long:
+        yield "postgres disk", lambda: [_full_disk.full_disk(place, 10)]
         yield (
             "redis partition",
             lambda: [

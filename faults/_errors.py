@@ -62,7 +62,7 @@ def _sweep(
                 asyncio.run(_broken_run(shim, job, (on, n, error, lasting)))
 
             child = Child(script)
-            code = child.wait(20)
+            code = child.wait(20 if bug is nothing else 5)
             child.kill()
             books = place.ledger.read()
             struck = "struck" in books.records

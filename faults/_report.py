@@ -185,8 +185,8 @@ _PLANTED = [
 _LIMITS = [
     "Real power cuts and disks that lie, more than one physical machine, kernel faults, nodes that cheat. Power loss",
     "is simulated on the record of writes and flushes under SQLite, at the granularity of sectors of 512 bytes, and",
-    "under Valkey as a file that is cut off; not under PostgreSQL, whose server is killed only. A full disk is not",
-    "tried under PostgreSQL, nor a partition between a primary and a synchronous standby. The short form, which runs",
-    "in CI, strikes every third write and sync up to the 90th, and every fourth moment of a migration of PostgreSQL.",
-    "Partition and failover of Redis are in the long form only: `make faults-long`.",
+    "under Valkey as a file that is cut off; not under PostgreSQL, whose server is killed only. Nor is a partition",
+    "between a primary and a synchronous standby tried. The short form, which runs in CI, strikes every third write",
+    "and sync up to the 90th, and every fourth moment of a migration of PostgreSQL. Partition and failover of Redis",
+    "and a full disk under PostgreSQL are in the long form only: `make faults-long`.",
 ]

@@ -16,6 +16,7 @@ from faults._ledger import Books, Witness
 from faults._place import sweep_up
 from faults._power import Heard
 from faults._receipts import line_of
+from faults._report import Report
 from faults._tally import Tally
 from faults._worker import Job, work
 from statepact import MemoryStore
@@ -211,3 +212,18 @@ def test_own_report_is_compared_with_entries_that_are_gone() -> None:
 
     assert compared({"gone", "dead before its acknowledgement"}, found, books) == (1, 1, 0)
     assert compared({"unindexed"}, found, books) == (0, 2, 1)
+
+
+def test_of_two_runs_of_a_campaign_the_one_with_more_faults_counts(tmp_path: Path) -> None:
+    """A page may stand on a long run of one campaign and a short run of the others."""
+    long, short = Report(seed=1, long=True), Report(seed=1, long=False)
+    long.add(Tally("sqlite", "power", "kill -9", hits=500, committed=9_000, also="said so").done())
+    short.add(Tally("sqlite", "power", "kill -9", hits=50, committed=900).done())
+    short.add(Tally("sqlite", "power", "power loss", hits=200, lost=1).done())
+    long.write_json(tmp_path / "long.json")
+    short.join(tmp_path / "long.json")
+
+    assert [(t.fault, t.hits, t.lost, t.also) for t in short.tallies] == [
+        ("kill -9", 500, 0, "said so"),
+        ("power loss", 200, 1, ""),
+    ]
