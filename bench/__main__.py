@@ -7,6 +7,7 @@ import platform
 import sqlite3
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
@@ -15,7 +16,7 @@ from bench._report import Report
 from bench._scenarios import Plan
 
 _BUILD = Path(__file__).parent.parent / "build"
-_SCENARIOS = {
+_SCENARIOS: dict[str, Callable[[Report, Plan], None]] = {
     "power": lambda report, plan: _scenarios.chain(report, plan, "power"),
     "process": lambda report, plan: _scenarios.chain(report, plan, "process"),
     "fan-out": _scenarios.fan_out,

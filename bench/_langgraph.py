@@ -45,7 +45,7 @@ class LangGraph:
         return self._run(graph, chains)
 
     def _graph(self, length: int) -> tuple[Any, list[str]]:
-        graph = StateGraph(TypedDict("State", {f"out{n}": dict for n in range(length)}))  # type: ignore
+        graph = StateGraph(TypedDict("State", {f"out{n}": dict for n in range(length)}))  # type: ignore[operator]
         names = [f"step{n}" for n in range(length)]
         for number, name in enumerate(names):
             graph.add_node(name, self._node(number))

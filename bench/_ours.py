@@ -138,14 +138,15 @@ class Ours:
                 return await ctx.ask(writes, INSTRUCTION)
             prompt = await ctx.prompt(INSTRUCTION)
             ctx.sent(await instant(prompt))
-            return self.supply[ctx.session][at]
+            supplied: Record = self.supply[ctx.session][at]
+            return supplied
 
         # As if it were written out: async def body(ctx: Context, read0: Record0) -> Record1
         wires = {"ctx": Context, **{f"read{n}": contract for n, contract in enumerate(reads)}}
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        body.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in wires])  # type: ignore
+        body.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in wires])  # type: ignore[attr-defined]
         body.__annotations__ = {**wires, "return": writes}
-        workflow.step(body, name=f"step{at}")
+        workflow.step(name=f"step{at}")(body)
 
 
 class Answers:

@@ -17,6 +17,9 @@ from faults._worker import OWNER, Job, run_worker
 from statepact import Contract, Request, Workflow
 from statepact.stores import open_store
 
+AT_ONCE = 5
+"""Frozen workers on one store at a time, each with a session of its own."""
+RUN = "r0"
 LEASE = 0.15
 """Seconds after which a frozen worker is succeeded."""
 
@@ -66,37 +69,41 @@ def _both_at_work(place: Place) -> bool:
 def frozen_worker(place: Place, target: Target, rounds: int, *, bug: Callable[[], None] = nothing) -> Tally:
     """Stop a worker inside a step, let another one take its run over and finish, then wake it up."""
     tally = Tally(target.store, target.mode, "a frozen worker wakes up late", seeds=place.seeds(rounds))
-    for number in range(rounds):
+    for start in range(0, rounds, AT_ONCE):
         with target.opened(place) as url:
             place.ledger.clear()
-            run = f"r{number}"
-            sleeper = Child(_work_in_turn, url, place.ledger.path, run, "frozen", bug)
-            if not _begun(place, run):
-                tally.remark("the worker did not begin")
-            sleeper.signal(signal.SIGSTOP)
-            other = Child(_work_in_turn, url, place.ledger.path, run, "healthy", bug)
-            ended = other.wait(20)
-            sleeper.signal(signal.SIGCONT)
-            woken = sleeper.wait(20)
+            numbers = range(start, min(start + AT_ONCE, rounds))
+            sleepers = []
+            for number in numbers:
+                sleepers.append(Child(_work_in_turn, url, place.ledger.path, f"s{number}", "frozen", bug))
+                if not _begun(place, f"s{number}"):
+                    tally.trouble("the worker did not begin")
+                sleepers[-1].signal(signal.SIGSTOP)
+            others = [Child(_work_in_turn, url, place.ledger.path, f"s{n}", "healthy", bug) for n in numbers]
+            ends = [child.wait(30) for child in others]
+            for sleeper in sleepers:
+                sleeper.signal(signal.SIGCONT)
+            ends += [child.wait(30) for child in sleepers]
             books = place.ledger.read()
-            begun = _begun(place, run)
+            begun = [name for name in books.records if "/begun/" in name]
             books.records = {name: record for name, record in books.records.items() if "/begun/" not in name}
             late = [name for name, record in books.records.items() if name.endswith("/late") and record.acked]
             found = check(url, books)
             for name in late:
                 found.surplus(name, "committed by a worker that had been succeeded")
             found.lost -= {name for name in found.lost if name.endswith("/late")}
-            if ended != 0 or woken != 0:
-                tally.remark(f"the workers ended with {ended} and {woken}")
-            tally.add(found, hit=begun)
+            if any(ends):
+                tally.trouble(f"the workers ended with {ends}")
+            tally.add(found, hit=False)
+            tally.hits += len(begun)
             tally.count(found)
     return tally.done()
 
 
-def _begun(place: Place, run: str) -> bool:
+def _begun(place: Place, session: str) -> bool:
     give_up = time.monotonic() + 10
     while time.monotonic() < give_up:
-        if f"{OWNER}/s0/{run}/begun/frozen" in place.ledger.read().records:
+        if f"{OWNER}/{session}/{RUN}/begun/frozen" in place.ledger.read().records:
             return True
         time.sleep(0.005)
     return False
@@ -108,11 +115,11 @@ class Late(Contract):
     id: str
 
 
-def _work_in_turn(url: str, ledger: str, run: str, who: str, bug: Callable[[], None]) -> None:
+def _work_in_turn(url: str, ledger: str, session: str, who: str, bug: Callable[[], None]) -> None:
     bug()
     witness = Witness(ledger)
     workflow = Workflow("turns")
-    plan, late = str(Cell(OWNER, "s0", run, "plan")), str(Cell(OWNER, "s0", run, who, "late"))
+    plan, late = str(Cell(OWNER, session, RUN, "plan")), str(Cell(OWNER, session, RUN, who, "late"))
 
     @workflow.step(name="plan")
     async def first(request: Request) -> Plan:
@@ -123,13 +130,13 @@ def _work_in_turn(url: str, ledger: str, run: str, who: str, bug: Callable[[], N
     async def second(given: Plan) -> Late:
         # Where the frozen one is stopped: it has its inputs, and commits when it wakes up.
         if who == "frozen":
-            witness.intent(f"{OWNER}/s0/{run}/begun/frozen")
+            witness.intent(f"{OWNER}/{session}/{RUN}/begun/frozen")
             await asyncio.sleep(1.0)
         return Late(id=who)
 
     async def work() -> None:
         async with open_store(url) as store:
-            ended = await workflow.run("go", owner=OWNER, session="s0", id=run, store=store, lease=LEASE)
+            ended = await workflow.run("go", owner=OWNER, session=session, id=RUN, store=store, lease=LEASE)
             if ended.steps["plan"].ending == "done":
                 witness.ack(plan)
             if who == "frozen" and ended.steps["second"].ending == "done":

@@ -4,6 +4,7 @@ A worker that has to be started anew costs half a second, a forked one some mill
 hundreds of kills that is the difference between a campaign in CI and none.
 """
 
+import ctypes
 import os
 import signal
 import sys
@@ -19,12 +20,15 @@ class Child:
     def __init__(self, work: Callable[..., Any], *values: Any, quiet: bool = True) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
+        parent = os.getpid()
         self.pid = os.fork()
         self.code: int | None = None
         if self.pid == 0:
             code = 1
             try:
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_DFL)
+                _die_with(parent)
                 work(*values)
                 code = 0
             except SystemExit as end:
@@ -58,3 +62,11 @@ class Child:
             else:
                 time.sleep(0.001)
         return self.code
+
+
+def _die_with(parent: int) -> None:
+    """Be killed when the parent ends, however it ends: also while stopped, and without a look at anything."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

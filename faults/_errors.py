@@ -27,7 +27,12 @@ FAULTS = (
 
 def disk_errors(place: Place, mode: str, most: int, *, bug: Callable[[], None] = nothing, step: int = 1) -> list[Tally]:
     """Fail every n-th write and sync up to `most`; afterwards room returns, and commits go on."""
-    return [_sweep(place, mode, most, step, bug, *fault) for fault in FAULTS]
+    tallies = []
+    for fault in FAULTS:
+        tallies.append(_sweep(place, mode, most, step, bug, *fault))
+        if bug is not nothing and tallies[-1].found_something:
+            break  # a planted bug is found once
+    return tallies
 
 
 def _sweep(
@@ -57,18 +62,20 @@ def _sweep(
                 asyncio.run(_broken_run(shim, job, (on, n, error, lasting)))
 
             child = Child(script)
-            code = child.wait(20)
+            code = child.wait(20 if bug is nothing else 5)
             child.kill()
             books = place.ledger.read()
             struck = "struck" in books.records
             books.records.pop("struck", None)
             found = check(job.url, books)
             if code != 0:
-                tally.remark(f"n={n}: " + ("hung" if code is None else f"the worker ended with {code}"))
+                tally.trouble(f"n={n}: " + ("hung" if code is None else f"the worker ended with {code}"))
             if struck and not any(name.split("/")[2] == "r900" for name in books.committed):
                 tally.remark(f"n={n}: nothing could be committed after room had returned")
             tally.add(found, hit=struck)
             tally.count(found)
+            if bug is not nothing and tally.found_something:
+                break
             if not struck and n > 20:
                 break  # the script has no more writes than that
     return tally.done()
@@ -122,7 +129,7 @@ def read_only(place: Place, mode: str = "power") -> Tally:
             found = check(url, books)
             tried = books.records.keys() - before.records.keys()
             if not tried:
-                tally.remark(f"{how}: nothing was tried")
+                tally.trouble(f"{how}: nothing was tried")
             if any(not books.records[name].refused for name in tried):
                 tally.remark(f"{how}: a commit was not refused")
             tally.add(found, hit=bool(tried))

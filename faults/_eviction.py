@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 from faults import _servers
 from faults._checker import check
@@ -36,7 +37,7 @@ def out_of_memory(place: Place, rounds: int, *, bug: Callable[[], None] = nothin
             full = _until_full(place)
             client.config_set("maxmemory", 0)
             before = place.ledger.acked()
-            goes_on = _until(lambda before=before: place.ledger.acked() > before + 5)
+            goes_on = _until(partial(_acked_more_than, place, before + 5))
             child.kill()
             found = check(served.url, place.ledger.read())
             if not goes_on:
@@ -80,6 +81,10 @@ async def _refused(url: str, policy: str) -> None:
             if policy in str(refusal) and "maxmemory-policy" in str(refusal):
                 return
     raise AssertionError(policy)
+
+
+def _acked_more_than(place: Place, count: int) -> bool:
+    return place.ledger.acked() > count
 
 
 def _until_full(place: Place) -> bool:

@@ -45,7 +45,7 @@ def histories(place: Place, target: Target, count: int, *, bug: Callable[[], Non
             for child in children:
                 if child.wait(60) != 0:
                     child.kill()
-                    tally.remark(f"a client's process ended with {child.code}")
+                    tally.trouble(f"a client's process ended with {child.code}")
             last = asyncio.run(_read_last(url, keys))
             for key in keys:
                 _judge(tally, key, [*_said(notes, key), *last.of(key)])

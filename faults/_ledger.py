@@ -85,7 +85,7 @@ class Ledger:
     """The ledger's process, seen from the one who runs the campaign."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="ledger-")
+        self._folder = tempfile.TemporaryDirectory(prefix=f"faults-{os.getpid()}-ledger-")
         self.path = str(Path(self._folder.name) / "socket")
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self.path)
@@ -152,7 +152,8 @@ class Witness:
 
 def _serve(listener: socket.socket) -> None:
     desk = _Desk(listener)
-    while os.getppid() != 1:
+    parent = os.getppid()
+    while os.getppid() == parent:
         desk.turn()
 
 

@@ -58,7 +58,7 @@ def _watch_postgres(reached: Callable[[str], None]) -> None:
 
     async def watched(self: object, *values: object, **named: object) -> object:
         reached("before")
-        result = await execute(self, *values, **named)  # type: ignore[arg-type, call-overload]
+        result = await execute(self, *values, **named)  # type: ignore[call-overload]
         reached("after")
         return result
 

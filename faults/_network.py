@@ -20,6 +20,8 @@ KINDS = ("cut", "reset", "half-close", "stall", "drip")
 STALLS = 1.5
 """Seconds; the clients' deadline is shorter."""
 DEADLINE = 1.0
+FAULTS = 25
+"""Lines that break before a store is looked at."""
 
 
 class Faults:
@@ -44,12 +46,15 @@ class Proxy:
         self._upstream = upstream
         self._chance = chance
         self._faults = faults
+        self._lines: set[asyncio.Task[None] | None] = set()
+        """So that nobody collects a task that waits for a line of which nobody else knows."""
 
     async def serve(self, listener: socket.socket) -> None:
         async with await asyncio.start_server(self._connection, sock=listener) as server:
             await server.serve_forever()
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._lines.add(asyncio.current_task())
         try:
             if isinstance(self._upstream, Path):
                 far_reader, far_writer = await asyncio.open_unix_connection(str(self._upstream))
@@ -58,7 +63,7 @@ class Proxy:
         except OSError:
             writer.close()
             return
-        kind = self._chance.choice(KINDS) if self._chance.random() < 0.8 else ""
+        kind = self._chance.choice(KINDS)
         after = int(self._chance.expovariate(1 / 25_000)) + 200
         asks = self._chance.random() < 0.5  # in the direction of the questions, or of the answers
         ways = ((reader, far_writer, asks), (far_reader, writer, not asks))
@@ -90,8 +95,8 @@ class Proxy:
                         writer.write(rest[at : at + 1])
                         await writer.drain()
                         await asyncio.sleep(0.001)
-                    rest, kind = rest[300:], ""
-                    writer.write(rest)
+                    writer.write(rest[300:])
+                    kind, passed = "cut", 0  # a line that lived on for ever would end the faults
                     continue
                 if kind == "half-close":
                     if writer.can_write_eof():
@@ -138,7 +143,7 @@ def broken_network(place: Place, store: str, mode: str, rounds: int, *, bug: Cal
 
             child = Child(live)
             give_up = time.monotonic() + 12
-            while (faults.count < 12 or place.ledger.acked() < 30) and time.monotonic() < give_up:
+            while (faults.count < FAULTS or place.ledger.acked() < 30) and time.monotonic() < give_up:
                 time.sleep(0.01)
             child.kill()
             between.kill()

@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from statepact.errors import StateError
+from statepact.errors import Behind, StateError
 
-Campaign = Literal["power", "points", "kill", "disk", "two", "frozen"]
+Campaign = Literal[
+    "power", "points", "kill", "disk", "sync", "two", "frozen",
+    "postgres points", "postgres two", "postgres frozen", "redis points", "redis two", "redis frozen",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,14 @@ class Planted:
 def _no_flush() -> None:
     from statepact.stores import _sqlite
 
-    connect = _sqlite.connect
+    store: Any = _sqlite
+    connect = store.connect
 
     def lazily(*values: Any, **named: Any) -> sqlite3.Connection:
-        return connect(*values, **{**named, "full": False})
+        opened: sqlite3.Connection = connect(*values, **{**named, "full": False})
+        return opened
 
-    _sqlite.connect = lazily  # type: ignore[assignment]
+    store.connect = lazily
 
 
 def _early_answer() -> None:
@@ -39,9 +44,9 @@ def _early_answer() -> None:
 
     commit = _group_commit.GroupCommit._commit
 
-    def answering(self: Any, batch: Any) -> None:
+    def answering(self: Any, batch: Any, doubt: Any = None) -> None:
         _group_commit._settle(batch)
-        commit(self, batch)
+        commit(self, batch, doubt)
 
     _group_commit.GroupCommit._commit = answering  # type: ignore[method-assign]
 
@@ -104,8 +109,8 @@ def _error_swallowed() -> None:
 
     commit = _group_commit.GroupCommit._commit
 
-    def calm(self: Any, batch: Any) -> None:
-        commit(self, batch)
+    def calm(self: Any, batch: Any, doubt: Any = None) -> None:
+        commit(self, batch, doubt)
         for job in batch:
             if job.error is not None and not isinstance(job.error, StateError):
                 job.error = None
@@ -118,6 +123,107 @@ def _stale_tail() -> None:
     from statepact.stores._sqlite_tail import Tail
 
     Tail._newest = lambda self: 0  # type: ignore[method-assign]
+
+
+def _tail_kept() -> None:
+    """Undo what failed, and still remember it as the end of the session."""
+    from statepact.stores._sqlite_tail import Tail
+
+    def half(self: Any) -> None:
+        if self.db.in_transaction:
+            self.db.execute("rollback")
+
+    Tail._roll_back = half  # type: ignore[method-assign]
+
+
+def _several_commands(store: str) -> Callable[[], None]:
+    """Send the entries of a batch one after the other, each in a command or statement of its own."""
+
+    def plant() -> None:
+        from statepact import stores
+
+        chosen: Any = getattr(stores, store)
+        append = chosen.append
+
+        async def torn(self: Any, key: Any, entries: Sequence[Any], *, after: int, hold: Any = None) -> None:
+            for number, entry in enumerate(entries):
+                await append(self, key, [entry], after=after + number, hold=hold)
+
+        chosen.append = torn
+
+    return plant
+
+
+def _flush_forgotten() -> None:
+    """Say of a commit that could not be flushed that it was not kept."""
+    from statepact.stores import _sqlite_tail
+
+    tail: Any = _sqlite_tail
+    tail.is_of_disk = lambda error: False
+
+
+def _no_note() -> None:
+    """Bring Redis's index up to date after the commit, and say nothing before it."""
+    from statepact.stores._redis_entities import EntityIndex, Note
+
+    async def silent(self: Any, key: Any) -> Note:
+        return Note(b"", 2**50)
+
+    index: Any = EntityIndex
+    index.note = silent
+
+
+def _note_taken_back_early() -> None:
+    """Take the note back before the index is up to date."""
+    from statepact.stores import RedisStore
+
+    store: Any = RedisStore
+    finish = store._finish
+
+    async def hasty(self: Any, index: Any, key: Any, entries: Any, gone: Any, note: Any) -> None:
+        await index.take_back(key, note)
+        await finish(self, index, key, entries, gone, note)
+
+    store._finish = hasty
+
+
+def _not_compared(store: str) -> Callable[[], None]:
+    """Append at the end, wherever the writer thought that it was, whatever the server answers."""
+
+    def plant() -> None:
+        from statepact import stores
+
+        chosen: Any = getattr(stores, store)
+        append = chosen.append
+
+        async def blind(self: Any, key: Any, entries: Sequence[Any], *, after: int, hold: Any = None) -> None:
+            while True:
+                try:
+                    await append(self, key, entries, after=after, hold=hold)
+                    return
+                except Behind:
+                    after = len(await self.headers(key))
+
+        chosen.append = blind
+
+    return plant
+
+
+def _not_fenced(store: str) -> Callable[[], None]:
+    """Do not tell the server who commits."""
+
+    def plant() -> None:
+        from statepact import stores
+
+        chosen: Any = getattr(stores, store)
+        append = chosen.append
+
+        async def anybody(self: Any, key: Any, entries: Sequence[Any], *, after: int, hold: Any = None) -> None:
+            await append(self, key, entries, after=after)
+
+        chosen.append = anybody
+
+    return plant
 
 
 def _no_compare() -> None:
@@ -152,6 +258,22 @@ PLANTED = {
     "header apart": Planted("headers are written in a transaction of their own", "points", _later("header")),
     "error swallowed": Planted("a failed write is acknowledged", "disk", _error_swallowed),
     "stale tail": Planted("what other processes have written is not noticed", "two", _stale_tail),
+    "tail kept": Planted("where a session ends is not forgotten when a commit fails", "disk", _tail_kept),
+    "not kept": Planted("a commit that could not be flushed is called not kept", "sync", _flush_forgotten),
+    "two statements": Planted(
+        "a batch takes several statements of PostgreSQL", "postgres points", _several_commands("PostgresStore")
+    ),
+    "two scripts": Planted("a batch takes several scripts of Redis", "redis points", _several_commands("RedisStore")),
+    "no note": Planted("Redis's index is written without a note before the commit", "redis points", _no_note),
+    "early note": Planted(
+        "the note is taken back before Redis's index is written", "redis points", _note_taken_back_early
+    ),
+    "pg no compare": Planted(
+        "PostgreSQL is not asked for the revision", "postgres two", _not_compared("PostgresStore")
+    ),
+    "pg no fence": Planted("PostgreSQL is not told who commits", "postgres frozen", _not_fenced("PostgresStore")),
+    "redis no compare": Planted("Redis is not asked for the revision", "redis two", _not_compared("RedisStore")),
+    "redis no fence": Planted("Redis is not told who commits", "redis frozen", _not_fenced("RedisStore")),
     "no compare": Planted("the revision is not compared", "two", _no_compare),
     "no fence": Planted("who holds a session is not asked", "frozen", _no_fence),
 }

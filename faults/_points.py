@@ -7,9 +7,11 @@ the product has no trace of them. A name says what and when: `before commit`, `a
 import functools
 import inspect
 import os
+import selectors
 import signal
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 STATEMENTS = ("begin immediate", "insert into entry", "insert into header", "insert or ignore into block",
@@ -22,10 +24,14 @@ def names(kind: str) -> list[str]:
     """Return the crash points of a store: `sqlite`, `postgres` or `redis`."""
     places = {
         "sqlite": (*STATEMENTS, *CALLS),
-        "postgres": ("append", "answer", "execute"),
-        "redis": ("append", "answer", "send", "receive"),
+        "postgres": ("append", "answer", "execute", "wait", "answer of the server"),
+        "redis": ("append", "answer", "send", "receive", "list", "note", "commit", "index", "take back"),
     }[kind]
     return [f"{when} {place}" for place in places for when in ("before", "after")]
+
+
+RARE = ("list",)
+"""Places that a worker comes to once for each session."""
 
 
 class CrashPoint:
@@ -86,22 +92,63 @@ class CrashPoint:
     def _install_postgres(self) -> None:
         import psycopg
 
-        from statepact.stores import PostgresStore  # type: ignore[attr-defined]
+        from statepact.stores import PostgresStore
 
         self._wrap(PostgresStore, "append", "append")
         self._wrap(psycopg.AsyncConnection, "execute", "execute")
+        wait = psycopg.AsyncConnection.wait
+
+        async def waiting(db: Any, answers: Any, *values: Any, **named: Any) -> Any:
+            return await wait(db, self._between(answers), *values, **named)
+
+        connection: Any = psycopg.AsyncConnection
+        connection.wait = self.around("wait", waiting)
 
     def _install_redis(self) -> None:
         from redis.asyncio.connection import AbstractConnection
 
-        from statepact.stores import RedisStore  # type: ignore[attr-defined]
+        from statepact.stores import RedisStore
+        from statepact.stores._redis_entities import EntityIndex
 
         self._wrap(RedisStore, "append", "append")
+        # Listing the session, noting it, committing, bringing the index up to date, taking the note back.
+        self._wrap(RedisStore, "_list", "list")
+        self._wrap(RedisStore, "_commit", "commit")
+        for name, place in (("note", "note"), ("add", "index"), ("take_back", "take back")):
+            self._wrap(EntityIndex, name, place)
         self._wrap(AbstractConnection, "send_packed_command", "send")
         self._wrap(AbstractConnection, "read_response", "receive")
 
+    def _between(self, answers: Any) -> Generator[Any, Any, Any]:
+        """Stand between the statement that was sent and the answer of the server, which works meanwhile."""
+        ready = None
+        try:
+            while True:
+                wanted = answers.send(ready)
+                reads = wanted == selectors.EVENT_READ
+                if reads:
+                    self.reached("before answer of the server")
+                ready = yield wanted
+                if reads:
+                    self.reached("after answer of the server")
+        except StopIteration as end:
+            return end.value
+
     def _wrap(self, owner: Any, name: str, place: str) -> None:
         setattr(owner, name, self.around(place, getattr(owner, name)))
+
+
+@contextmanager
+def much_later() -> Iterator[None]:
+    """Look at Redis when the notes of the dead are old, so that whoever asks finishes what they had begun."""
+    from statepact.stores import _redis_entities
+
+    patience = _redis_entities.ABANDONED
+    _redis_entities.ABANDONED = -1
+    try:
+        yield
+    finally:
+        _redis_entities.ABANDONED = patience
 
 
 def watch_statements(reached: Callable[[str], None]) -> None:

@@ -19,7 +19,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { MADE = 1, WRITTEN, CUT, SYNCED, REMOVED, FOLDER_SYNCED, MARK };
+enum { MADE = 1, WRITTEN, CUT, SYNCED, REMOVED, FOLDER_SYNCED, MARK, SYNC_FAILED };
 enum { ON_WRITE = 1, ON_SYNC = 2, ON_READ = 4 };
 enum { MOST_FDS = 4096, MOST_FILES = 256 };
 
@@ -39,6 +39,7 @@ static int file_of[MOST_FDS]; /* 0: not ours, -1: the folder, -2: ours and never
 static char names[MOST_FILES][PATH_MAX];
 static int files;
 
+static int slow_sync; /* milliseconds that each sync takes longer, during which others go on writing */
 static int armed_on, armed_error, armed_lasting;
 static long armed_after;
 static long counted[8];
@@ -102,6 +103,14 @@ void faults_arm(int on, long n, int error, int lasting) {
 int faults_struck(void) { return has_struck; }
 long faults_counted(int on) { return counted[on]; }
 
+/* A server is told by its environment, before it opens anything. */
+__attribute__((constructor)) static void from_environment(void) {
+    const char *path = getenv("FAULTS_FOLDER"), *record = getenv("FAULTS_TRACE"), *slow = getenv("FAULTS_SLOW_SYNC");
+    if (!path) return;
+    faults_watch(path, record ? open(record, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600) : -1, 0);
+    if (slow) slow_sync = atoi(slow);
+}
+
 /* -- deciding ----------------------------------------------------------------------------------- */
 
 /* Returns an errno to fail with, 0 to go on, -2 to die afterwards. Holds the lock. */
@@ -153,7 +162,17 @@ static void opened(int fd, const char *path, int existed) {
     note(MADE, files, existed, rest + 1, strlen(rest + 1));
 }
 
-/* -- what SQLite calls -------------------------------------------------------------------------- */
+/* Servers change into their folder and open what lies below it. */
+static const char *absolute(const char *path, char *whole) {
+    if (!folder_length || path[0] == '/' || !getcwd(whole, PATH_MAX - 1)) return path;
+    size_t length = strlen(whole);
+    if (length + strlen(path) + 2 > PATH_MAX) return path;
+    whole[length] = '/';
+    strcpy(whole + length + 1, path);
+    return whole;
+}
+
+/* -- what SQLite and Valkey call ---------------------------------------------------------------- */
 
 #define OPEN(name) \
     int name(const char *path, int flags, ...) { \
@@ -165,6 +184,8 @@ static void opened(int fd, const char *path, int existed) {
             mode = va_arg(more, mode_t); \
             va_end(more); \
         } \
+        char whole[PATH_MAX]; \
+        path = absolute(path, whole); \
         if (!folder_length || strncmp(path, folder, folder_length)) { \
             int other = real(path, flags, mode); \
             if (other >= 0 && other < MOST_FDS) file_of[other] = 0; \
@@ -268,10 +289,12 @@ TRUNCATE(ftruncate64, off64_t)
         REAL(name); \
         int file = ours(fd); \
         if (!file) return real(fd); \
+        if (slow_sync) usleep(slow_sync * 1000); \
         pthread_mutex_lock(&lock); \
         int error = struck(ON_SYNC); \
         int done = 0; \
         if (error > 0) { \
+            if (file > 0) note(SYNC_FAILED, file, 0, 0, 0); \
             errno = error; \
             done = -1; \
         } else { \

@@ -100,7 +100,8 @@ async def _results(world: World, task: Task, log: OpenLog) -> list[str]:
     """Compare what a run came to with what it comes to undisturbed, and with what anybody was told."""
     totals = await _values(log, task.run, Total)
     run = run_of_pieces(task)
-    pieces = [piece.by for piece in (*await _values(log, run, Piece), *await _values(log, run, Paid))]
+    pieces = [piece.by for piece in await _values(log, run, Piece)]
+    pieces += [paid.by for paid in await _values(log, run, Paid)]
     if [total.value for total in totals] != [undisturbed(task)]:
         return [f"{task.run} came to {totals}, undisturbed to {undisturbed(task)}"]
     wrong = []

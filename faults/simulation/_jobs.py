@@ -150,7 +150,7 @@ async def _whole_note(job: Job) -> Note:
     return Note(text=str(job.number), by=await _by())
 
 
-whole.step(gather, retries=1)
+whole.step(gather)
 
 
 WORKFLOWS = {"gather": gather, "relay": relay, "pay": payment, "whole": whole}

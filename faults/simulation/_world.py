@@ -91,7 +91,7 @@ class World:
 
     def __init__(self, seed: int, *, synced_every: float | None = None) -> None:
         self.seed = seed
-        self.loop = SimulatedLoop(seed, longest=LONGEST, most_steps=MOST_STEPS)
+        self.loop = SimulatedLoop(seed, longest=LONGEST, most_steps=MOST_STEPS)  # type: ignore[abstract] # has what a simulation needs
         self.chance = self.loop.random
         self.calm = self.chance.random() < 0.1
         """Now and then nothing goes wrong: then nothing may look wrong either."""

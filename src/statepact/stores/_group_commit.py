@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from statepact.errors import InternalError, StoreError, StoreTimeout
+from statepact.stores._sqlite_schema import InDoubt
 
 if TYPE_CHECKING:
     import asyncio
@@ -95,20 +96,20 @@ class GroupCommit:
             batch.append(job)
         return batch, False
 
-    def _commit(self, batch: list[Job]) -> None:
+    def _commit(self, batch: list[Job], doubt: StoreTimeout | None = None) -> None:
+        """Write a batch; `doubt` is why nobody knows what has become of a first try."""
         try:
             self._write(batch)
-        except StoreTimeout as error:
-            # All of them have waited for the lock; a wait for each, one after the other, helps nobody.
-            for job in batch:
-                job.error = error
         except Exception as error:
-            if len(batch) == 1:
-                batch[0].error = error
+            in_doubt = isinstance(error.__cause__, InDoubt)
+            if len(batch) == 1 or (isinstance(error, StoreTimeout) and not in_doubt):
+                # All of them have waited for the lock; a wait for each, one after the other, helps nobody.
+                for job in batch:
+                    job.error = doubt or error
                 return
             for job in batch:
                 job.error = None
-                self._commit([job])
+                self._commit([job], error if isinstance(error, StoreTimeout) else None)
 
     def _die(self, death: BaseException, batch: list[Job]) -> None:
         with self._start_lock:

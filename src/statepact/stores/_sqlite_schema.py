@@ -166,8 +166,26 @@ def _code(error: sqlite3.Error) -> int:
     return code
 
 
+def is_of_disk(error: sqlite3.Error) -> bool:
+    """Whether reading, writing or flushing has failed, for another reason than a lack of room."""
+    return _code(error) == sqlite3.SQLITE_IOERR
+
+
+class InDoubt(sqlite3.OperationalError):
+    """A commit failed while it was written or flushed.
+
+    It was undone, but it stands in the log until the next one is written over it, and recovery after a crash
+    may find it there.
+    """
+
+
 def explain(error: sqlite3.Error, path: Path) -> StatepactError:
     """Return the error a user sees for an error of SQLite."""
+    if isinstance(error, InDoubt):
+        return StoreTimeout(
+            f"the disk of {path} failed during a commit; whether it was kept is not known",
+            hint="check the disk; run again, which commits again what is not there",
+        )
     code = _code(error)
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(f"no room left for {path}; the commit was not kept", hint="free disk space and run again")

@@ -9,6 +9,7 @@ from types import TracebackType
 from statepact.errors import Behind, LeaseLost, SessionHeld
 from statepact.ledger import SessionKey
 from statepact.stores._base import Hold, NewEntry, Rewrite
+from statepact.stores._sqlite_schema import InDoubt, is_of_disk
 
 _ENTITY_IS_NEWS = 60_000
 """Milliseconds after which another use of an entity is worth a write."""
@@ -49,8 +50,10 @@ class Tail:
             return
         try:
             self.db.execute("commit")
-        except BaseException:
+        except BaseException as failed:
             self._roll_back()
+            if isinstance(failed, sqlite3.OperationalError) and is_of_disk(failed):
+                raise InDoubt(str(failed)) from failed
             raise
 
     def _newest(self) -> int:
