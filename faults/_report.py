@@ -24,6 +24,8 @@ class Report:
     simulated: str = ""
     simulated_wrong: int = 0
     seconds: float = 0.0
+    joined: str = ""
+    """Says that not all lines are of this run."""
 
     def __post_init__(self) -> None:
         print(_LINE.format(store="store", mode="mode", fault="fault", hits="hits", committed="committed", lost="lost",
@@ -47,6 +49,7 @@ class Report:
             if place not in known or (old.hits > known[place].hits and known[place].ok):
                 known[place] = old
         self.tallies = list(known.values())
+        self.joined = " with lines of long runs of single campaigns"
 
     def planted(self, name: str, says: str, found: Tally | None) -> None:
         """Add a planted bug and the campaign that has found it."""
@@ -129,7 +132,8 @@ class Report:
         lines += [f"| {says} | {by or '**nobody**'} |" for _, says, by in self.bugs]
         lines += ["", f"Simulation of the core: {self.simulated}.", "", "## What this does not show", "", *_LIMITS, ""]
         told = ", ".join(f"{name} {version}" for name, version in versions().items())
-        lines.append(f"Run: seed {self.seed}, {'long' if self.long else 'short'}, {self.seconds:.0f} s. {told}.")
+        form = ("long" if self.long else "short") + self.joined
+        lines.append(f"Run: seed {self.seed}, {form}, {self.seconds:.0f} s. {told}.")
         path.write_text("\n".join(lines) + "\n")
 
 
