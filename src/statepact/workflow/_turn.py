@@ -53,10 +53,10 @@ class Turn:
                 # The first entry of a run claims the session; a run that has one already claims by itself.
                 self._log.hold = self._hold
                 if self._hold.run in self._log.log.runs:
-                    await self._log.claim(self._hold)
+                    await self._claim()
                 await start()
                 if self._log.hold.claim:
-                    await self._log.claim(self._hold)  # somebody else had started it a moment earlier
+                    await self._claim()  # somebody else had started it a moment earlier
                 break
             except SessionHeld as held:
                 self._log.hold = None
@@ -70,6 +70,11 @@ class Turn:
                 await self._log.store.changed(self._log.key, after=self._log.log.revision, within=max(look, 0.01))
                 await self._log.refresh()
         self._renew_later(loop)
+
+    async def _claim(self) -> None:
+        await self._log.claim(self._hold)
+        # Whoever had it before us may have committed after our last look, and given it up since.
+        await self._log.refresh()
 
     def _renew_later(self, loop: asyncio.AbstractEventLoop) -> None:
         # A timer and not a task that sleeps: most runs end before it rings.

@@ -167,3 +167,44 @@ async def test_script_may_want_the_session_for_itself() -> None:
             pass  # without a lease nobody asks
     async with open_session("s-1", store=store, lease=60, patience=0):
         pass
+
+
+class SlowToClaim(SqliteStore):
+    """A worker whose claims reach the store late, as over a slow network."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        self.asked, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold(self, key: SessionKey, hold: Hold) -> None:
+        self.asked.set()
+        await self.may_go_on.wait()
+        await super().hold(key, hold)
+
+
+async def test_worker_that_got_its_turn_sees_what_was_done_before(tmp_path: Path) -> None:
+    """Another worker has finished the run between the look at the log and the claim: nothing is done again."""
+    said: list[str] = []
+
+    def parts(*, fails: bool = False) -> Workflow:
+        workflow = Workflow("parts")
+
+        @workflow.step
+        def answer(request: Request) -> Said:
+            if fails:
+                raise ConnectionError
+            said.append("answer")
+            return Said(text="yes")
+
+        return workflow
+
+    async with SqliteStore(tmp_path / "state.db") as store, SlowToClaim(tmp_path / "state.db") as slow:
+        await parts(fails=True).run("x", session="s-1", id="r-1", store=store)
+        late = asyncio.create_task(parts().run("x", session="s-1", id="r-1", store=slow))
+        await slow.asked.wait()
+        await parts().run("x", session="s-1", id="r-1", store=store)
+        slow.may_go_on.set()
+        run = await late
+        assert run[Said].text == "yes"
+
+    assert said == ["answer"]
