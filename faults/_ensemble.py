@@ -26,6 +26,7 @@ class Node:
         self.host, self.port = host, port
         self._words = words
         self._prefix = prefix
+        self.password: str | None = None
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -45,7 +46,9 @@ class Node:
             self.process = None
 
     def client(self) -> Any:
-        return redis.Redis(host=self.host, port=self.port, socket_timeout=2, socket_connect_timeout=2)
+        return redis.Redis(
+            host=self.host, port=self.port, password=self.password, socket_timeout=2, socket_connect_timeout=2
+        )
 
 
 def data_node(
@@ -64,16 +67,26 @@ def data_node(
     return Node(folder, host, port, words, prefix)
 
 
-def sentinel_node(folder: Path, host: str, port: int, primary: tuple[str, int], prefix: Sequence[str] = ()) -> Node:
-    """Return a Sentinel that watches a primary."""
+def sentinel_node(
+    folder: Path,
+    host: str,
+    port: int,
+    primary: tuple[str, int],
+    prefix: Sequence[str] = (),
+    *,
+    password: str | None = None,
+) -> Node:
+    """Return a Sentinel that watches a primary, and asks for a password if it is given one."""
     folder.mkdir(exist_ok=True)
     file = folder / "sentinel.conf"
     file.write_text(
         f"sentinel monitor {NAME} {primary[0]} {primary[1]} 2\n"
         f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER}\n"
-        f"sentinel failover-timeout {NAME} 10000\n"
+        f"sentinel failover-timeout {NAME} 10000\n" + (f"requirepass {password}\n" if password else "")
     )
-    return Node(folder, host, port, [str(file), "--sentinel"], prefix)
+    node = Node(folder, host, port, [str(file), "--sentinel"], prefix)
+    node.password = password
+    return node
 
 
 @contextlib.contextmanager

@@ -9,20 +9,24 @@ import ipaddress
 import ssl
 import traceback
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from _valkey import Server
 
-from statepact.errors import StoreUnavailable
+from faults._ensemble import NAME, Node, data_node, is_ready, running, sentinel_node, until
+from faults._failover import free_ports
+from statepact.errors import SetupError, StoreTimeout, StoreUnavailable
 from statepact.ledger import SessionKey
 from statepact.stores import RedisStore, open_store
 from statepact.stores._redis_check import UnknownPolicy
-from statepact.testing._sentences import add
+from statepact.testing._sentences import add, revision, texts
 
 KEY = SessionKey("local", "s-1")
 PASSWORD = "p@ss/word-canary"
 QUOTED = "p%40ss%2Fword-canary"
+HOST = "127.0.0.1"
 
 
 @pytest.fixture
@@ -156,3 +160,59 @@ def _make_certificate(folder: Path) -> None:
     (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
     form = serialization.PrivateFormat.PKCS8
     (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+
+
+# -- Sentinel ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    """A primary, two replicas, and three Sentinels that ask for a password."""
+    a, b, c, *watching = free_ports(6)
+    nodes = [data_node(tmp_path / "a", HOST, a)]
+    nodes += [data_node(tmp_path / str(port), HOST, port, of=(HOST, a)) for port in (b, c)]
+    sentinels = [sentinel_node(tmp_path / str(port), HOST, port, (HOST, a), password=PASSWORD) for port in watching]
+    with running([*nodes, *sentinels]):
+        until(lambda: is_ready(nodes[0], sentinels, 2), 40, "Sentinel knows everybody")
+        yield Watched(watching, nodes[0])
+
+
+@dataclass
+class Watched:
+    ports: list[int]
+    primary: Node
+
+    def url(self, *, password: str = QUOTED) -> str:
+        places = ",".join(f"{HOST}:{port}" for port in self.ports)
+        return f"redis+sentinel://{places}/{NAME}?timeout=2&wait=1&sentinel_password={password}"
+
+
+async def test_commits_go_on_at_the_new_primary(watched: Watched) -> None:
+    """Sentinels with a password say who the primary is, and after its death who is it now; nothing is lost."""
+    async with open_store(watched.url()) as store:
+        await add(store, KEY, "one")
+        watched.primary.kill()
+        async with asyncio.timeout(60):
+            while True:
+                with contextlib.suppress(StoreUnavailable, StoreTimeout):
+                    if await revision(store, KEY) == 1:
+                        await add(store, KEY, "two")
+                    break
+        assert await texts(store, KEY) == ["one", "two"]
+
+
+async def test_wrong_password_of_sentinels_is_not_shown(watched: Watched) -> None:
+    """The error names the place and no secret."""
+    async with open_store(watched.url(password="wrong-canary")) as store:
+        with pytest.raises(StoreUnavailable) as caught:
+            await store.headers(KEY)
+    assert "canary" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("scheme", ["redis+sentinel", "redis+cluster"])
+def test_options_of_tls_need_tls(scheme: str) -> None:
+    """An option that would do nothing is refused, and so is one that nobody knows."""
+    for option in ("ssl_ca_certs=ca.pem", "colour=red"):
+        with pytest.raises(SetupError, match=option.partition("=")[0]):
+            RedisStore(f"{scheme}://h:1/mymaster?{option}")
+    RedisStore(f"{scheme.replace('redis', 'rediss')}://h:1/mymaster?ssl_ca_certs=ca.pem")

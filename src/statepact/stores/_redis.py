@@ -72,6 +72,9 @@ class RedisStore:
     | `redis+sentinel://host:26379,host:26379/mymaster` | the server that Sentinel calls the primary |
     | `redis+cluster://host:6379,host:6379` | a cluster; `redis://…?cluster=1` means the same |
 
+    Sentinels with a password of their own get `sentinel_password` (and `sentinel_username`) of the URL. With TLS
+    (`rediss…://`) all servers, Sentinels too, are reached over it; `ssl_ca_certs=FILE` names who is trusted.
+
     `mode="record"` keeps everything until it is erased, and refuses a server that evicts keys. What survives
     a crash depends on the server's settings; `promise` says it once the store is in use. `mode="cache"` lets
     a session end as a whole with the longest lifetime that its entries asked for; afterwards reading it

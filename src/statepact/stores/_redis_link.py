@@ -206,6 +206,8 @@ class Link:
         self._closed = True
         await self._drop_idle()
         if self.client is not None:
+            for watcher in _sentinels(self.client):
+                await watcher.aclose()
             await self.client.aclose()
         # A socket is closed one turn of the loop after it was told to, and this may be the last one.
         await asyncio.sleep(0)
@@ -220,6 +222,16 @@ class Link:
             for node in self.cluster.nodes_manager.nodes_cache.values():
                 for connection in list(getattr(node, "_connections", ())):
                     drop(connection)
+        if self.client is not None:
+            for watcher in _sentinels(self.client):
+                for connection in list(getattr(watcher.connection_pool, "_available_connections", ())):
+                    drop(connection)
+
+
+def _sentinels(client: Redis) -> Sequence[Redis]:
+    """Return the clients with which a client asks Sentinels for its server; it does not close them itself."""
+    manager = getattr(client.connection_pool, "sentinel_manager", None)
+    return manager.sentinels if manager is not None else ()
 
 
 async def _hang_up(connection: Any) -> None:

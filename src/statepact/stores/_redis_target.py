@@ -22,6 +22,9 @@ _SCHEMES = {
     "rediss+cluster": ("cluster", True),
 }
 
+_TLS_OPTIONS = ("ssl_ca_certs", "ssl_ca_path", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile", "ssl_keyfile_password")
+"""What the URL of several servers may say about TLS; that of one server, whatever the driver knows."""
+
 
 class Target:
     """A server, a cluster, or what Sentinel calls the primary of a name."""
@@ -56,8 +59,18 @@ class Target:
             raise SetupError(
                 "this URL does not say what Sentinel calls the primary", hint="add it as the path: /mymaster"
             )
-        if self.kind != "single" and options:
-            raise SetupError(f"unknown store option: {', '.join(sorted(options))}")
+        self._watcher_secrets = {
+            name: options.pop(f"sentinel_{name}")
+            for name in ("username", "password")
+            if self.kind == "sentinel" and f"sentinel_{name}" in options
+        }
+        """Sentinels have users of their own."""
+        self._common_tls: dict[str, Any] = {"ssl": self._tls}
+        if self.kind != "single":
+            for name in [name for name in options if self._tls and name in _TLS_OPTIONS]:
+                self._common_tls[name] = options.pop(name)
+            if options:
+                raise SetupError(f"unknown store option: {', '.join(sorted(options))}")
 
     def client(self) -> Redis:
         """Return a client of the one server that takes commits. It never sends anything twice."""
@@ -69,7 +82,11 @@ class Target:
             each = self._common["socket_timeout"] / (len(places) + 1)
             patience = {"socket_timeout": each, "socket_connect_timeout": each, "retry": _no_retry()}
             sentinel = redis.asyncio.sentinel.Sentinel(
-                places, sentinel_kwargs={**self._common, **patience}, **self._common, ssl=self._tls, **self._secrets
+                places,
+                sentinel_kwargs={**self._common, **self._common_tls, **patience, **self._watcher_secrets},
+                **self._common,
+                **self._common_tls,
+                **self._secrets,
             )
             primary: Redis = sentinel.master_for(unquote(self._parts.path.strip("/")), retry=_no_retry())
             return primary
@@ -87,7 +104,7 @@ class Target:
             startup_nodes=nodes,
             retry=_no_retry(),
             max_connections=self._connections + 2,
-            ssl=self._tls,
+            **self._common_tls,
             **self._common,
             **self._secrets,
         )
@@ -97,7 +114,7 @@ class Target:
         """Return a client of one node, for listening."""
         redis = driver()
         client: Redis = redis.asyncio.Redis(
-            host=host, port=port, ssl=self._tls, retry=_no_retry(), **self._common, **self._secrets
+            host=host, port=port, retry=_no_retry(), **self._common_tls, **self._common, **self._secrets
         )
         return client
 
