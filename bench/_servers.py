@@ -21,7 +21,8 @@ from bench._timing import Laps, best
 from statepact import MemoryStore, Store, open_session, open_store
 from statepact.ledger import SessionKey
 from statepact.ledger._blocks import take_apart
-from statepact.stores._open_log import Document, Draft, OpenLog
+from statepact.stores._draft import Document, Draft
+from statepact.stores._open_log import OpenLog
 
 KEYS = 100
 READ = (17, 61)

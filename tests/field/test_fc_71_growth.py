@@ -14,7 +14,8 @@ from statepact import MemoryStore, Store
 from statepact.ledger import SessionKey
 from statepact.ledger._blocks import take_apart
 from statepact.stores import Rewrite
-from statepact.stores._open_log import Document, Draft, OpenLog
+from statepact.stores._draft import Document, Draft
+from statepact.stores._open_log import OpenLog
 from statepact.stores._verify import verify
 
 KEY = SessionKey("acme", "long")

@@ -32,7 +32,8 @@ from statepact.ledger._digest import leaf_digest, salted_digest
 from statepact.ledger._erased import decode_leaves
 from statepact.ledger._header import Reached, Read
 from statepact.stores._base import Entity, Rewrite
-from statepact.stores._open_log import Document, Draft, OpenLog
+from statepact.stores._draft import Document, Draft
+from statepact.stores._open_log import OpenLog
 
 OWNER = "acme"
 KEY = SessionKey(OWNER, "s-1")

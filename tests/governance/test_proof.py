@@ -36,7 +36,8 @@ from statepact.ledger._header import Kind
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._tree import Tree, added_spans, climbed, peak_over, spans_of
 from statepact.stores import check_consistency, prove_consistency
-from statepact.stores._open_log import Document, Draft, OpenLog
+from statepact.stores._draft import Document, Draft
+from statepact.stores._open_log import OpenLog
 
 OWNER = "acme"
 KEY = SessionKey(OWNER, "s-1")

@@ -13,7 +13,8 @@ from statepact.ledger import SessionKey
 from statepact.ledger._blocks import Parts, take_apart
 from statepact.ledger._header import Read
 from statepact.stores import MemoryStore, SqliteStore, Store
-from statepact.stores._open_log import Document, Draft, OpenLog
+from statepact.stores._draft import Document, Draft
+from statepact.stores._open_log import OpenLog
 from statepact.stores._verify import verify
 
 KEY = SessionKey("acme", "long")

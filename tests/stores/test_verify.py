@@ -17,7 +17,8 @@ from statepact.ledger._header import Header, Kind, Names, Reached, Read, decode_
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._verify import Verdict, verify_entries
 from statepact.stores import MemoryStore, SqliteStore, Store
-from statepact.stores._open_log import OpenLog, Pinned
+from statepact.stores._draft import Pinned
+from statepact.stores._open_log import OpenLog
 from statepact.stores._verify import PORTION, verify
 from statepact.testing import FakeClock
 from statepact.testing._sentences import remark, said

@@ -21,8 +21,9 @@ from statepact.ledger._log import Entry, SessionLog
 from statepact.stores._about import about, plain
 from statepact.stores._base import Entity, Rewrite, Store
 from statepact.stores._copies import copies_of
+from statepact.stores._draft import Draft
 from statepact.stores._leaves import addresses_of, leaves_of, record_of
-from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._open_log import OpenLog
 from statepact.stores._remains import remains_of, texts_of
 
 MOST_TRIES = 20

@@ -22,9 +22,10 @@ from statepact.ledger._log import Entry, SessionLog
 from statepact.ledger._mountain import Mountain
 from statepact.stores._about import about
 from statepact.stores._base import Rewrite, Store
+from statepact.stores._draft import Draft
 from statepact.stores._log_reader import LogReader, unknown
 from statepact.stores._new_log import copy_of, exists, new_log
-from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._open_log import OpenLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

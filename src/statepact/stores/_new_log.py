@@ -22,8 +22,9 @@ from statepact.ledger._lifetime import USUAL_KEEP
 from statepact.ledger._log import Entry, SessionLog
 from statepact.ledger._mountain import Mountain
 from statepact.stores._base import Entity, EntityUse, NewEntry, Rewrite, Store, StoredHeader
+from statepact.stores._draft import Draft
 from statepact.stores._leaves import addresses_of, leaves_in
-from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._open_log import OpenLog
 
 _TOGETHER = 200
 """Entries whose values are read together."""

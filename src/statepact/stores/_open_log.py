@@ -15,9 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
-
-import orjson
 
 from statepact.errors import (
     Behind,
@@ -32,95 +29,18 @@ from statepact.errors import (
     StoreError,
     StoreTimeout,
 )
-from statepact.ledger._blocks import Parts
 from statepact.ledger._derived import may_have_brought
 from statepact.ledger._described import described
 from statepact.ledger._digest import DIGEST_SIZE, entry_digest, leaf_digest, new_salt
-from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Reached, Read, encode_body
-from statepact.ledger._key import INSIDE, REQUEST_STEP, SessionKey
+from statepact.ledger._header import CellSize, Header, Kind, Names, encode_body
+from statepact.ledger._key import REQUEST_STEP, SessionKey
 from statepact.ledger._keyed import key_of_session, same_tag, tag_of
-from statepact.ledger._lifetime import USUAL_KEEP
 from statepact.ledger._log import Entry
 from statepact.ledger._pinned import all_reads
 from statepact.ledger._vault import KeyRing
-from statepact.stores._base import Entity, Hold, NewEntry, Rewrite, Store
+from statepact.stores._base import Hold, NewEntry, Rewrite, Store
+from statepact.stores._draft import Draft, Prepared, Requirement, belongs_to, ends, new_entry, refused
 from statepact.stores._log_reader import LogReader
-
-
-class Pinned(NamedTuple):
-    """How the pinned facts that no read names reached a step; see `Header`."""
-
-    as_of: int = 0
-    reached: Reached = Reached.SENT
-    cut: int = 0
-
-
-NO_PINNED = Pinned()
-
-
-class Document(NamedTuple):
-    """A cell before it has a place in the log."""
-
-    contract: str
-    """As `describe` puts it."""
-    parts: Parts
-    shared: bool = False
-    omitted: int = 0
-    deleted: int = 0
-
-
-class Requirement(NamedTuple):
-    """Fields of a shared value that nobody may have changed since they were read."""
-
-    contract: str
-    """Name of the contract."""
-    version: str
-    """The version under which they were read: under another one, fields may have other names."""
-    fields: frozenset[str]
-    revision: int
-    """The revision at which they were read."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Draft:
-    """An entry before it has a place in the log."""
-
-    kind: Kind = Kind.COMMIT
-    at: int
-    run: str
-    step: str
-    branch: str = ""
-    input_digest: bytes = NO_INPUT
-    documents: Sequence[Document] = ()
-    """Its cells."""
-    reads: tuple[Read, ...] = ()
-    pinned: Pinned = NO_PINNED
-    entities: tuple[Entity, ...] = ()
-    """What the values are about."""
-    extra: bytes = b""
-    """JSON object with what has no place in the header: reason, usage, marks. Empty for none."""
-    as_of: int | None = None
-    """Revision at which its maker has read; what was erased since then must not come back with it."""
-    requires: tuple[Requirement, ...] = ()
-    """What it was made from and must still be so when it is committed."""
-    keep: float | None = USUAL_KEEP
-    """Seconds for which a cache keeps the session after this entry; `None` until it is deleted."""
-
-    @property
-    def begins(self) -> bool:
-        """Whether this is an attempt that begins an effect."""
-        return self.kind is Kind.ATTEMPT and self.input_digest != NO_INPUT
-
-
-class _Prepared(NamedTuple):
-    """An entry with its digest, ready to be sent."""
-
-    header: Header
-    body: bytes
-    payload: bytes
-    blocks: tuple[tuple[bytes, bytes], ...]
-    documents: Sequence[bytes]
-    """The cells with their large values in place."""
 
 
 @dataclass(slots=True, eq=False)
@@ -226,11 +146,11 @@ class OpenLog(LogReader):
             # Who only asks whether it is its turn, with the first entry of a run, has tried nothing yet.
             if draft.kind is Kind.COMMIT and draft.step != REQUEST_STEP:
                 with suppress(StoreError):
-                    await self._append(_refused(draft, refusal))
+                    await self._append(refused(draft, refusal))
             raise
 
     async def _append(self, draft: Draft) -> Entry:
-        held = self.hold is not None and _belongs_to(draft, self.hold)
+        held = self.hold is not None and belongs_to(draft, self.hold)
         waiting = _Waiting(draft, held)
         self._waiting.append(waiting)
         # Not `async with`: this is the path of every step, and that costs a microsecond.
@@ -250,9 +170,9 @@ class OpenLog(LogReader):
         assert waiting.entry is not None
         return waiting.entry
 
-    def _next_batch(self) -> list[tuple[_Waiting, _Prepared]]:
+    def _next_batch(self) -> list[tuple[_Waiting, Prepared]]:
         """Return who is to be sent now, and give those whose cell is written what is written."""
-        batch: list[tuple[_Waiting, _Prepared]] = []
+        batch: list[tuple[_Waiting, Prepared]] = []
         cells: set[tuple[str, str, str]] = set()
         for waiting in self._waiting:
             draft = waiting.draft
@@ -281,12 +201,12 @@ class OpenLog(LogReader):
                 break
         return batch
 
-    async def _send(self, batch: Sequence[tuple[_Waiting, _Prepared]]) -> None:
+    async def _send(self, batch: Sequence[tuple[_Waiting, Prepared]]) -> None:
         """Send a batch in one append. Who is left without an entry or an error is to be sent again."""
         self._tag([made.header for _, made in batch])
-        new = [_new_entry(waiting.draft, made) for waiting, made in batch]
+        new = [new_entry(waiting.draft, made) for waiting, made in batch]
         hold = self.hold if batch[0][0].held else None
-        if hold is not None and any(_ends(waiting.draft, hold) for waiting, _ in batch):
+        if hold is not None and any(ends(waiting.draft, hold) for waiting, _ in batch):
             hold = replace(hold, seconds=0.0)
         try:
             await self.store.append(self.key, new, after=self.log.revision, hold=hold)
@@ -318,7 +238,7 @@ class OpenLog(LogReader):
                 hint="the store was set back, by a backup perhaps; open the session again",
             ) from behind
 
-    async def _failed(self, batch: Sequence[tuple[_Waiting, _Prepared]], error: BaseException) -> None:
+    async def _failed(self, batch: Sequence[tuple[_Waiting, Prepared]], error: BaseException) -> None:
         """Find out what landed, then decide for whom the error counts."""
         for waiting, made in batch:
             waiting.sent += (made.header.digest,)
@@ -400,7 +320,7 @@ class OpenLog(LogReader):
             hint="pass log_key=, or set STATEPACT_LOG_KEY",
         )
 
-    def _prepared(self, draft: Draft) -> _Prepared:
+    def _prepared(self, draft: Draft) -> Prepared:
         if self._tag_key is None and self.log.entries and self.log.entries[-1].header.keyed:
             raise self._no_key()
         salt = new_salt()
@@ -433,17 +353,17 @@ class OpenLog(LogReader):
         whole = [one.parts.document or one.parts.stored for one in draft.documents]
         if len(draft.documents) == 1 and not draft.extra:
             parts = draft.documents[0].parts
-            return _Prepared(header, body, parts.stored, parts.blocks, whole)
+            return Prepared(header, body, parts.stored, parts.blocks, whole)
         payload = b"".join([*(one.parts.stored for one in draft.documents), draft.extra])
         blocks = tuple([block for one in draft.documents for block in one.parts.blocks])
-        return _Prepared(header, body, payload, blocks, whole)
+        return Prepared(header, body, payload, blocks, whole)
 
     def entry_of(self, draft: Draft) -> NewEntry:
         """Return what a draft would be at the end of the log as it was read; it is neither sent nor remembered."""
         try:
             made = self._prepared(draft)
             self._tag([made.header])
-            return _new_entry(draft, made)
+            return new_entry(draft, made)
         finally:
             self._names.cut_back(self._known_names)
 
@@ -457,7 +377,7 @@ class OpenLog(LogReader):
             try:
                 made = self._prepared(draft)
                 self._tag([made.header])
-                await self.store.rewrite(self.key, change, [_new_entry(draft, made)], after=self.log.revision)
+                await self.store.rewrite(self.key, change, [new_entry(draft, made)], after=self.log.revision)
             except BaseException:
                 self._names.cut_back(self._known_names)
                 raise
@@ -465,7 +385,7 @@ class OpenLog(LogReader):
             self._known_names = len(self._names)
             return entry
 
-    def _arrived(self, made: _Prepared) -> Entry:
+    def _arrived(self, made: Prepared) -> Entry:
         """Add an acknowledged entry to the log."""
         entry = self.log.add(self.log.revision + 1, made.header, made.body)
         payload = made.payload
@@ -477,20 +397,7 @@ class OpenLog(LogReader):
         return entry
 
 
-def _belongs_to(draft: Draft, hold: Hold) -> bool:
-    """Whether an entry may only be kept as long as a claim is ours: state of the run, or of a part of it.
-
-    The beginning of an effect as well: who has been succeeded must not do what cannot be undone.
-    """
-    ours = draft.run == hold.run or draft.run.startswith(hold.run + INSIDE)
-    return ours and (draft.kind in (Kind.COMMIT, Kind.SEAL) or draft.begins)
-
-
-def _ends(draft: Draft, hold: Hold) -> bool:
-    return draft.kind is Kind.SEAL and draft.run == hold.run
-
-
-def _met_by(requires: Sequence[Requirement], batch: Sequence[tuple[_Waiting, _Prepared]]) -> bool:
+def _met_by(requires: Sequence[Requirement], batch: Sequence[tuple[_Waiting, Prepared]]) -> bool:
     """Whether a draft of the batch changes a shared value that another one was made from."""
     names = {needed.contract for needed in requires}
     return any(
@@ -498,16 +405,3 @@ def _met_by(requires: Sequence[Requirement], batch: Sequence[tuple[_Waiting, _Pr
         for waiting, _ in batch
         for document in waiting.draft.documents
     )
-
-
-def _refused(draft: Draft, refusal: SessionHeld | LeaseLost) -> Draft:
-    """Return the record of a commit that was not its maker's to make: what it was, but not as state."""
-    extra = orjson.dumps({"error": refusal.code, "holder": refusal.holder})
-    return replace(draft, kind=Kind.REFUSAL, extra=extra)
-
-
-def _new_entry(draft: Draft, made: _Prepared) -> NewEntry:
-    header = made.header.stored(made.body)
-    if not draft.entities or made.header.kind is not Kind.COMMIT:
-        return NewEntry(header, made.payload, made.blocks, keep=draft.keep)
-    return NewEntry(header, made.payload, made.blocks, draft.entities, made.header.at, draft.keep)

@@ -18,9 +18,10 @@ from statepact.ledger._header import Kind, pieces_of
 from statepact.ledger._old_heads import pieces_of_digests
 from statepact.ledger._retention import Cut, Keep, carried_of, cut_of
 from statepact.stores._base import Hold, Rewrite, Store
+from statepact.stores._draft import Draft
 from statepact.stores._erase import MOST_TRIES, Scrubs
 from statepact.stores._making_base import digests_of_removed, made_base
-from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._open_log import OpenLog
 from statepact.stores._putting_together import put_together
 from statepact.stores._removed import looked_through
 from statepact.stores._retention_report import Retention, Stay

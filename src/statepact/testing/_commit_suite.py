@@ -10,7 +10,8 @@ import pytest
 from statepact.errors import CorruptState, StepIdReused, StoreFull
 from statepact.ledger import Entry, SessionKey
 from statepact.stores._base import Store
-from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._draft import Draft
+from statepact.stores._open_log import OpenLog
 from statepact.stores._verify import verify
 from statepact.testing._sentences import (
     Forgetful,

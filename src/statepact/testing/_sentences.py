@@ -12,7 +12,8 @@ from statepact.ledger import Entry, SessionKey
 from statepact.ledger._blocks import take_apart
 from statepact.ledger._header import Kind
 from statepact.stores._base import EntityUse, Hold, NewEntry, Rewrite, SessionInfo, Store, StoredHeader
-from statepact.stores._open_log import Document, Draft, OpenLog
+from statepact.stores._draft import Document, Draft
+from statepact.stores._open_log import OpenLog
 
 NOTE = "Note 1.0|text"
 """The contract under which `said` commits."""

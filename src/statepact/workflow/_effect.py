@@ -15,7 +15,7 @@ import orjson
 from statepact.errors import EffectUnknown
 from statepact.ledger import Entry
 from statepact.ledger._header import Kind
-from statepact.stores._open_log import Draft
+from statepact.stores._draft import Draft
 from statepact.workflow._turn import LEASE, LONGEST_LOOK, has_died, holder_name
 
 if TYPE_CHECKING:

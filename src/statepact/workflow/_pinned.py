@@ -14,7 +14,8 @@ from statepact.ledger import Cell
 from statepact.ledger._header import Reached, Read
 from statepact.ledger._pinned import may_be_cut
 from statepact.models._base import estimate_tokens
-from statepact.stores._open_log import NO_PINNED, OpenLog, Pinned
+from statepact.stores._draft import NO_PINNED, Pinned
+from statepact.stores._open_log import OpenLog
 from statepact.workflow._render import PINNED_BUDGET, Item, holds, mark_sent, neutral, show
 
 RENDERED_AT_ONCE = 32

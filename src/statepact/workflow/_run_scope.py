@@ -17,7 +17,8 @@ from statepact.ledger._header import Kind
 from statepact.ledger._plan import plan_of
 from statepact.ledger._unset import mark_unset
 from statepact.models._base import Usage
-from statepact.stores._open_log import Draft, OpenLog
+from statepact.stores._draft import Draft
+from statepact.stores._open_log import OpenLog
 from statepact.workflow._clock import SYSTEM_CLOCK, Clock
 from statepact.workflow._entities import FindEntities
 from statepact.workflow._pinned import PinnedFacts

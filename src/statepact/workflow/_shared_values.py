@@ -12,7 +12,7 @@ from statepact.ledger._described import describe
 from statepact.ledger._partial import encode_fields
 from statepact.ledger._shared import Folded, document_of
 from statepact.ledger._vault import KeyRing
-from statepact.stores._open_log import Document, Requirement
+from statepact.stores._draft import Document, Requirement
 from statepact.workflow._render import Item, neutral
 from statepact.workflow._shared import Shared, check_shareable
 

@@ -28,7 +28,7 @@ from statepact.ledger._suspicious import SUSPICIOUS, suspicious_paths
 from statepact.ledger._unset import UNSET, unset_in
 from statepact.models._base import Prompt, Reply, Usage
 from statepact.stores._base import Entity
-from statepact.stores._open_log import NO_PINNED, Document, Draft, Requirement
+from statepact.stores._draft import NO_PINNED, Document, Draft, Requirement
 from statepact.workflow._entities import MOST_ENTITIES, entities_of
 from statepact.workflow._fan_out import Awaited, Gathered
 from statepact.workflow._one_of import one_of
