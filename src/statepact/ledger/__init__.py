@@ -8,22 +8,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from statepact.ledger._cells import Cell, Entry
     from statepact.ledger._key import DEFAULT_OWNER, REQUEST_STEP, SessionKey, check_name, session_key
-    from statepact.ledger._log import Cell, Entry, RunLog, SessionLog, Snapshot
+    from statepact.ledger._log import RunLog, SessionLog
     from statepact.ledger._receipt import Receipt
+    from statepact.ledger._snapshot import Snapshot
     from statepact.ledger._vault import KeyRing
 
 _HOMES = {
-    "Cell": "_log",
+    "Cell": "_cells",
     "DEFAULT_OWNER": "_key",
-    "Entry": "_log",
+    "Entry": "_cells",
     "KeyRing": "_vault",
     "REQUEST_STEP": "_key",
     "Receipt": "_receipt",
     "RunLog": "_log",
     "SessionKey": "_key",
     "SessionLog": "_log",
-    "Snapshot": "_log",
+    "Snapshot": "_snapshot",
     "check_name": "_key",
     "session_key": "_key",
 }

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from statepact.errors import SetupError
+from statepact.ledger._cells import Cell, Entry
 from statepact.ledger._derived import may_have_brought
 from statepact.ledger._header import Kind
 from statepact.ledger._key import INSIDE, REQUEST_STEP
 from statepact.ledger._lineage import made_from
-from statepact.ledger._log import OF_THE_SESSION, Cell, Entry, SessionLog
+from statepact.ledger._log import OF_THE_SESSION, SessionLog
 from statepact.ledger._pinned import all_reads
 
 Place = tuple[int, int]

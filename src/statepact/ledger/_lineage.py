@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statepact.errors import CorruptState
+from statepact.ledger._cells import Cell, Entry
 from statepact.ledger._header import Kind, Reached, Read
 from statepact.ledger._key import INSIDE, REQUEST_STEP
-from statepact.ledger._log import Cell, Entry, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.ledger._pinned import all_reads
 
 MADE_FROM = "made_from"

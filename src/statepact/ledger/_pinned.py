@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from statepact.ledger._cells import Cell, Entry
 from statepact.ledger._header import Header, Reached, Read
-from statepact.ledger._log import Cell, Entry, SessionLog
+from statepact.ledger._log import SessionLog
 
 
 def may_be_cut(cell: Cell) -> bool:

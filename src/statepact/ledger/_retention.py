@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from statepact.errors import SetupError
 from statepact.ledger._blocks import Parts
+from statepact.ledger._cells import Cell
 from statepact.ledger._header import Kind
 from statepact.ledger._key import INSIDE
-from statepact.ledger._log import Cell, SessionLog
+from statepact.ledger._log import SessionLog
 
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds."""

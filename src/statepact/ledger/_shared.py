@@ -24,8 +24,8 @@ from statepact.contracts._fields import merge_rules
 from statepact.contracts._merge import Differing
 from statepact.contracts._upgrade import renamed
 from statepact.errors import CorruptState, Deleted, MissingInput, StepFailed, VersionMismatch
+from statepact.ledger._cells import Cell
 from statepact.ledger._codec import upgraded
-from statepact.ledger._log import Cell
 from statepact.ledger._merging import applied
 from statepact.ledger._partial import decode_fields, encode_fields
 

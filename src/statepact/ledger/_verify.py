@@ -16,14 +16,15 @@ from statepact.errors import CorruptState
 from statepact.ledger._anchor import Anchor
 from statepact.ledger._base_record import BASE, Base, base_of, removed_in
 from statepact.ledger._blocks import addresses_in, is_value_id
-from statepact.ledger._claims import Claim, claims_in, merged
+from statepact.ledger._claims import Claim, claims_in
 from statepact.ledger._described import described
 from statepact.ledger._digest import DIGEST_SIZE, block_digest, entry_digest
 from statepact.ledger._erased import NO_SALT, Leaf, decode_leaves, is_erased, whole_leaves
+from statepact.ledger._erasure_check import ErasureCheck
 from statepact.ledger._header import Header, Kind, Names, decode_header, pieces_of
-from statepact.ledger._keyed import same_tag, tag_of
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._old_heads import addresses_of_digests, belong_to, root_of
+from statepact.ledger._tag_check import TagCheck
 from statepact.ledger._vault import KeyRing, key_of
 from statepact.ledger._verdict import Fault, Grade, Verdict
 
@@ -63,8 +64,8 @@ class LogCheck:
         self._keys = keys
         self._plain = self._sealed_values = self._unopened = 0
         self._anchor = anchor
-        self._tags = _TagCheck(key) if key is not None else None
-        self._erasures = _ErasureCheck()
+        self._tags = TagCheck(key) if key is not None else None
+        self._erasures = ErasureCheck()
         self._names = _SeenNames()
         self._mountain = Mountain()
         self._base: Base | None = None
@@ -334,89 +335,6 @@ class _SeenNames(Names):
             return super().name(number)
         self.remarks.append("it uses a name that no entry before it has introduced")
         return "?"
-
-
-class _TagCheck:
-    """Checks the chain of tags. Each is computed from the stored tag before it, so that only the entry
-    that was touched is named; those that agree are as somebody with the key has put them."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._previous: bytes | None = None
-        """`None` if it is not known, because the entry before is damaged."""
-        self.first = 0
-        """Revision of the first entry with a tag."""
-
-    def wrong(self, revision: int, header: Header | None, head: bytes, base: Base | None, in_place: bool) -> str | None:
-        """Return what is wrong with the tag of the next entry; `head` is that over all before it."""
-        if not self.first:
-            if header is None or not header.keyed:
-                return None
-            self.first = revision
-            previous: bytes | None = head
-            if base is not None and revision == base.size:
-                previous = base.tag or head
-        else:
-            previous = self._previous if in_place else None
-        self._previous = header.tag if header is not None and header.tag else None
-        if header is None:
-            return None  # that is a fault already
-        if not header.keyed:
-            return "it has no tag: somebody without the key has written it"
-        right = previous is None or same_tag(tag_of(self._key, previous, header.digest, revision), header.tag)
-        if base is not None and revision == base.size:
-            self._previous = base.tag or header.tag
-        return None if right else "its tag is not that of somebody who has the key"
-
-
-class _ErasureCheck:
-    """Compares what is erased with what the log says was erased."""
-
-    def __init__(self) -> None:
-        self._left: dict[tuple[int, int], tuple[Leaf, bytes]] = {}
-        self._whole: set[int] = set()
-        self._of_a_base: set[tuple[int, int]] = set()
-        self._claims: list[tuple[int, Claim]] = []
-
-    def is_left(self, revision: int, leaves: Sequence[Leaf]) -> None:
-        """Take in an entry of which something is erased."""
-        for number, leaf in enumerate(leaves):
-            if leaf.was:
-                self._left[revision, number] = leaf, leaf.now(number)
-
-    def is_carried(self, places: Sequence[tuple[int, int]], leaves: Sequence[Leaf]) -> None:
-        """Take in what a base carries; its values keep the places where they were committed."""
-        for number, (place, leaf) in enumerate(zip(places, leaves, strict=False)):
-            self._of_a_base.add(place)
-            if leaf.was:
-                self._left[place] = leaf, leaf.now(number)
-
-    def is_whole(self, revision: int) -> None:
-        """Take in an entry of which nothing is erased."""
-        self._whole.add(revision)
-
-    def claim(self, revision: int, claims: Iterable[Claim]) -> None:
-        """Take in what an entry says was erased."""
-        self._claims += [(revision, claim) for claim in claims]
-
-    @property
-    def values(self) -> int:
-        """How many values are erased and on record."""
-        return sum(len(claim.fields) for claim in merged(claim for _, claim in self._claims).values())
-
-    def faults(self) -> Iterator[Fault]:
-        """Yield what is erased without record, and what is on record and there."""
-        claims = merged(claim for _, claim in self._claims)
-        for (revision, number), (_, now) in self._left.items():
-            claim = claims.get((revision, number))
-            if claim is None:
-                yield Fault(revision, f"value {number} of it is erased, and nothing in the log says that it should be")
-            elif claim.now != now:
-                yield Fault(revision, f"what is left of value {number} is not what its erasure has left")
-        partly = {revision for revision, _ in self._left.keys() - self._of_a_base}
-        for revision, number in claims.keys() - self._left.keys():
-            if revision in self._whole or revision in partly or (revision, number) in self._of_a_base:
-                yield Fault(revision, f"value {number} of it was erased, and is there again")
 
 
 def _leaves(header: Header, payload: bytes | None) -> list[Leaf] | None:

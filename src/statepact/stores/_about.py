@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from statepact.ledger import SessionKey
-from statepact.ledger._log import Entry
+from statepact.ledger._cells import Entry
 from statepact.stores._base import EntityUse, Store
 from statepact.stores._leaves import leaves_in
 from statepact.stores._remains import fields_of, texts_in

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
 from statepact.ledger import SessionKey
+from statepact.ledger._cells import Cell
 from statepact.ledger._header import Kind
-from statepact.ledger._log import Cell, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.stores._base import Store
 from statepact.stores._log_reader import LogReader
 

@@ -10,16 +10,18 @@ from pydantic_core import from_json
 from statepact.contracts import Contract
 from statepact.errors import SetupError, UnknownRun
 from statepact.ledger import DEFAULT_OWNER, session_key
+from statepact.ledger._cells import Cell
 from statepact.ledger._claims import claims_in
 from statepact.ledger._diff import Change, Diff, FactPlace, Held, RunState, State, compared
 from statepact.ledger._header import Kind
-from statepact.ledger._log import OF_THE_SESSION, Cell, RunLog
+from statepact.ledger._log import OF_THE_SESSION, RunLog
 from statepact.ledger._partial import encode_fields
 from statepact.ledger._shown import visible
 from statepact.ledger._vault import KeyRing
 from statepact.ledger._view import CellView
 from statepact.stores._base import Store
-from statepact.stores._log_reader import LogReader, cell_view
+from statepact.stores._log_reader import LogReader
+from statepact.stores._viewing import cell_view
 
 __all__ = ["Change", "Diff", "diff"]
 

@@ -12,12 +12,13 @@ import orjson
 from statepact.errors import Behind, SetupError, UnknownSession
 from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
 from statepact.ledger._blocks import fields_in, without
+from statepact.ledger._cells import Entry
 from statepact.ledger._claims import Claim
 from statepact.ledger._digest import new_salt
 from statepact.ledger._erased import NO_SALT, Leaf, encode_leaves
 from statepact.ledger._erasure import Chosen, Fact, Plan, plan_of, safe_record
 from statepact.ledger._header import Kind
-from statepact.ledger._log import Entry, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.stores._about import about, plain
 from statepact.stores._base import Entity, Rewrite, Store
 from statepact.stores._copies import copies_of

@@ -16,9 +16,10 @@ import orjson
 from statepact.errors import SetupError
 from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
 from statepact.ledger._base_record import retained_record
+from statepact.ledger._cells import Entry
 from statepact.ledger._claims import Claim
 from statepact.ledger._header import Kind, kind_of
-from statepact.ledger._log import Entry, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.ledger._mountain import Mountain
 from statepact.stores._about import about
 from statepact.stores._base import Rewrite, Store

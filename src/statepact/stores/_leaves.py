@@ -10,10 +10,11 @@ import orjson
 from statepact.errors import CorruptState
 from statepact.ledger import SessionKey
 from statepact.ledger._blocks import addresses_in
+from statepact.ledger._cells import Entry
 from statepact.ledger._digest import entry_digest
 from statepact.ledger._erased import Leaf, decode_leaves, digests_of, is_erased, whole_leaves
 from statepact.ledger._header import Kind
-from statepact.ledger._log import Entry, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.ledger._old_heads import addresses_of_digests
 from statepact.stores._base import Store
 

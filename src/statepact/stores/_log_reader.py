@@ -7,25 +7,24 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import orjson
-from pydantic_core import from_json
-
 from statepact.contracts import Contract
 from statepact.errors import CorruptState, Expired, StatepactError, UnknownRevision, UnknownRun, UnknownSession
 from statepact.ledger._base_record import removed_in
 from statepact.ledger._blocks import addresses_in, is_value_id, put_together
+from statepact.ledger._cells import Cell, Entry
 from statepact.ledger._claims import Claim, claims_in
 from statepact.ledger._digest import block_digest
-from statepact.ledger._erased import decode_leaves, is_base, is_erased
+from statepact.ledger._erased import is_base, is_erased
 from statepact.ledger._header import Kind, Read, kind_of
 from statepact.ledger._key import SessionKey
-from statepact.ledger._log import OF_THE_SESSION, Cell, Entry, SessionLog
+from statepact.ledger._log import OF_THE_SESSION, SessionLog
 from statepact.ledger._pinned import reads_of
 from statepact.ledger._shared import Folded, fold
 from statepact.ledger._unset import UNSET, unset_paths
 from statepact.ledger._vault import KeyRing
 from statepact.ledger._view import CellView, EntryView, ReadView, RunView
 from statepact.stores._base import Store, StoredHeader
+from statepact.stores._viewing import cell_view, entry_view, extra_of, left_of, record_in, record_of
 
 C = TypeVar("C", bound=Contract)
 
@@ -194,7 +193,7 @@ class LogReader:
                 raise await self._missing(cell)
             if not is_erased(payload) and len(payload) < cell.offset + cell.size:
                 raise await self._missing(cell)
-            raw = _left_of(cell, payload) if is_erased(payload) else payload[cell.offset : cell.offset + cell.size]
+            raw = left_of(cell, payload) if is_erased(payload) else payload[cell.offset : cell.offset + cell.size]
             stored[id(cell)] = raw
             self._note_extra(self.log.holder(cell), payload)
             addresses.update(addresses_in(raw).values())
@@ -296,7 +295,7 @@ class LogReader:
                     cells[cell.revision, cell.number] = cell_view(cell)
             for entry in some:
                 reads = self._read_views(entry, cells, views)
-                yield _entry_view(entry, cells, reads, payloads.get(entry.revision))
+                yield entry_view(entry, cells, reads, payloads.get(entry.revision))
 
     async def _view_shared(self, entries: Sequence[Entry], cells: dict[tuple[int, int], CellView]) -> None:
         """Add the changes of shared values that these entries have read and that others have made."""
@@ -354,8 +353,8 @@ class LogReader:
             payload = (await self.store.payloads(self.key, [entry.revision])).get(entry.revision)
             if not self._agrees(entry, payload):
                 raise await self._not_as_committed(entry)
-            entry.extra = _extra(entry, payload)
-        return _record(entry, entry.extra)
+            entry.extra = extra_of(entry, payload)
+        return record_of(entry, entry.extra)
 
     def _read_views(
         self, entry: Entry, cells: Mapping[tuple[int, int], CellView], views: dict[Read, ReadView]
@@ -382,12 +381,12 @@ class LogReader:
     def _note_extra(self, entry: Entry, payload: bytes) -> None:
         """Keep the record of an entry that came along with its values."""
         if entry.extra is None:
-            entry.extra = _extra(entry, payload)
+            entry.extra = extra_of(entry, payload)
         self._note_unset(entry)
 
     def _note_unset(self, entry: Entry) -> None:
         if entry.extra and _UNSET_KEY in entry.extra:
-            record = _record(entry, entry.extra)
+            record = record_of(entry, entry.extra)
             for cell in entry.cells:
                 cell.unset = unset_paths(record, cell.leaf_number)
 
@@ -431,73 +430,3 @@ def _check_revision(key: SessionKey, revision: int, oldest: int, newest: int) ->
         )
     if not 0 < revision <= newest:
         raise UnknownRevision(f"session {key.session!r} has no revision {revision}", hint=f"its newest is {newest}")
-
-
-def cell_view(cell: Cell) -> CellView:
-    """Return a fetched cell with its values."""
-    try:
-        # Not orjson, which reads integers of more than 64 bits as floats.
-        values = from_json(cell.document or b"")
-    except ValueError as error:
-        raise CorruptState(
-            f"the value of step {cell.step!r} at revision {cell.revision} cannot be read",
-            hint="run `statepact verify` on the session, and restore the store from a backup",
-        ) from error
-    return CellView(
-        cell.revision, cell.number, cell.step, cell.branch, cell.contract, values,
-        shared=cell.shared, omitted=cell.omitted, deleted=cell.deleted, locked=frozenset(cell.locked or ()),
-        erased=cell.erased,
-    )  # fmt: skip
-
-
-def _left_of(cell: Cell, payload: bytes) -> bytes:
-    """Return what is left of a cell in an entry of which something was erased: nothing, all, or a part."""
-    leaves = decode_leaves(payload)
-    number = cell.leaf_number
-    if number >= len(leaves):
-        raise CorruptState(f"the value of step {cell.step!r} at revision {cell.revision} is missing")
-    leaf = leaves[number]
-    cell.leaf = leaf.digest(number)
-    if leaf.stored is not None:
-        return leaf.stored
-    cell.gone = True
-    cell.erased = frozenset(field.name for field in cell.contract.fields)
-    return b"{}"
-
-
-def _entry_view(
-    entry: Entry, cells: Mapping[tuple[int, int], CellView], reads: tuple[ReadView, ...], payload: bytes | None
-) -> EntryView:
-    header = entry.header
-    extra = _record(entry, entry.extra if entry.extra is not None else _extra(entry, payload))
-    return EntryView(
-        entry.revision,
-        header.kind,
-        header.at,
-        header.step,
-        header.branch,
-        tuple(cells[cell.revision, cell.number] for cell in entry.cells),
-        reads,
-        extra,
-        header.run,
-    )
-
-
-def _extra(entry: Entry, payload: bytes | None) -> bytes:
-    if payload is not None and is_erased(payload):
-        leaves = decode_leaves(payload)
-        return leaves[-1].stored or b"" if len(leaves) > len(entry.cells) else b""
-    return (payload or b"")[sum(cell.size for cell in entry.cells) :]
-
-
-def _record(entry: Entry, raw: bytes) -> Mapping[str, Any]:
-    return record_in(raw, entry.revision)
-
-
-def record_in(raw: bytes | None, revision: int) -> Mapping[str, Any]:
-    """Return the record of an entry from its bytes. Raises `CorruptState`."""
-    try:
-        record: Mapping[str, Any] = orjson.loads(raw) if raw else {}
-    except orjson.JSONDecodeError as error:
-        raise CorruptState(f"the record of revision {revision} cannot be read") from error
-    return record

@@ -9,12 +9,13 @@ import orjson
 
 from statepact.errors import CorruptState
 from statepact.ledger._base_record import Base, Origin, base_body
+from statepact.ledger._cells import Cell
 from statepact.ledger._claims import Claim
 from statepact.ledger._digest import DIGEST_SIZE, entry_digest, new_salt
 from statepact.ledger._erased import NO_SALT, Leaf, digests_of, encode_leaves
 from statepact.ledger._header import CellSize, Header, Kind, Names, decode_header
 from statepact.ledger._lineage import lineage_record
-from statepact.ledger._log import Cell, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._old_heads import DIGESTS, addresses_of_digests, belong_to
 from statepact.ledger._retention import Cut, Keep

@@ -16,10 +16,11 @@ from typing import NamedTuple
 from statepact.errors import Behind, CorruptState, KeyMissing, SessionExists
 from statepact.ledger import SessionKey
 from statepact.ledger._base_record import base_of
+from statepact.ledger._cells import Entry
 from statepact.ledger._header import Kind, Pieces, kind_of, pieces_of
 from statepact.ledger._keyed import key_of_session, tag_of
 from statepact.ledger._lifetime import USUAL_KEEP
-from statepact.ledger._log import Entry, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.ledger._mountain import Mountain
 from statepact.stores._base import Entity, EntityUse, NewEntry, Rewrite, Store, StoredHeader
 from statepact.stores._draft import Draft

@@ -29,13 +29,13 @@ from statepact.errors import (
     StoreError,
     StoreTimeout,
 )
+from statepact.ledger._cells import Entry
 from statepact.ledger._derived import may_have_brought
 from statepact.ledger._described import described
 from statepact.ledger._digest import DIGEST_SIZE, entry_digest, leaf_digest, new_salt
 from statepact.ledger._header import CellSize, Header, Kind, Names, encode_body
 from statepact.ledger._key import REQUEST_STEP, SessionKey
 from statepact.ledger._keyed import key_of_session, same_tag, tag_of
-from statepact.ledger._log import Entry
 from statepact.ledger._pinned import all_reads
 from statepact.ledger._vault import KeyRing
 from statepact.stores._base import Hold, NewEntry, Rewrite, Store

@@ -8,11 +8,12 @@ from statepact.errors import CorruptState, Deleted, ProofRefused, SensitiveInCle
 from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
 from statepact.ledger._anchor import Anchor, anchor_of
 from statepact.ledger._blocks import addresses_in, fields_in, is_value_id
+from statepact.ledger._cells import Cell, Entry
 from statepact.ledger._digest import leaf_path
 from statepact.ledger._erased import Leaf, digests_of
 from statepact.ledger._erasure import Fact
 from statepact.ledger._header import Kind
-from statepact.ledger._log import Cell, Entry, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.ledger._mountain import Mountain
 from statepact.ledger._proof import Consistency, Inclusion, LeafProof, Proven, proof_of, refused
 from statepact.ledger._tree import Tree, added_spans

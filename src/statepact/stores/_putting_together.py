@@ -12,8 +12,8 @@ from typing import Any
 
 from statepact.contracts import Contract, sensitive_fields
 from statepact.ledger._blocks import take_apart
+from statepact.ledger._cells import Cell
 from statepact.ledger._described import describe, described
-from statepact.ledger._log import Cell
 from statepact.ledger._partial import decode_fields, encode_fields
 from statepact.ledger._retention import Carried
 from statepact.ledger._shared import ABSENT, Folded, fold

@@ -9,11 +9,12 @@ from typing import NamedTuple
 from statepact.errors import CorruptState
 from statepact.ledger import SessionKey
 from statepact.ledger._blocks import addresses_in, fields_in, is_value_id, without
+from statepact.ledger._cells import Entry
 from statepact.ledger._digest import entry_digest, new_salt
 from statepact.ledger._erased import Leaf, digests_of
 from statepact.ledger._header import Kind
 from statepact.ledger._lineage import Facts, Lineage
-from statepact.ledger._log import Entry, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.ledger._old_heads import addresses_of_digests
 from statepact.ledger._retention import Carried, counted
 from statepact.ledger._unset import unset_paths

@@ -15,11 +15,12 @@ from statepact.errors import CorruptState, SetupError
 from statepact.ledger import DEFAULT_OWNER, SessionKey, session_key
 from statepact.ledger._anchor import Anchor, anchor_of
 from statepact.ledger._blocks import addresses_in, fields_in, is_value_id
+from statepact.ledger._cells import Cell, Entry
 from statepact.ledger._claims import Claim, merged
 from statepact.ledger._erased import NO_SALT, encode_leaves
 from statepact.ledger._header import Kind, pieces_of
 from statepact.ledger._keyed import key_of_session, same_tag
-from statepact.ledger._log import Cell, Entry, SessionLog
+from statepact.ledger._log import SessionLog
 from statepact.ledger._verify import verify_entries
 from statepact.stores._about import about
 from statepact.stores._base import Store, StoredHeader

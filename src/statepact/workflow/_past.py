@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from statepact.contracts import Contract
 from statepact.errors import UnknownRun
-from statepact.ledger._log import Cell
+from statepact.ledger._cells import Cell
 from statepact.ledger._shared import shared_value
 from statepact.ledger._view import RunView
 from statepact.loss import LossReport, measure

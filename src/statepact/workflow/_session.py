@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from statepact.contracts import Contract
 from statepact.errors import StatepactError
 from statepact.ledger import DEFAULT_OWNER, check_name, session_key
+from statepact.ledger._cells import Cell
 from statepact.ledger._lifetime import USUAL_PRIORITY
-from statepact.ledger._log import Cell
 from statepact.ledger._shared import shared_value
 from statepact.ledger._vault import KeyRing, at_rest
 from statepact.ledger._view import EntryView

@@ -22,9 +22,9 @@ from statepact.errors import (
     StoreError,
 )
 from statepact.ledger import check_name
+from statepact.ledger._cells import Entry
 from statepact.ledger._header import Kind
 from statepact.ledger._lifetime import LIFETIMES
-from statepact.ledger._log import Entry
 from statepact.models._base import Prompt
 from statepact.workflow._attempt import attempt_record
 from statepact.workflow._body import outputs_of
