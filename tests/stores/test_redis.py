@@ -203,9 +203,9 @@ async def test_step_that_no_replica_has_is_not_found_committed_either(valkey_url
     async with RedisStore(valkey_url, wait=1, timeout=1) as store:
         log = await OpenLog.open(store, KEY)
         for _ in range(2):
-            with pytest.raises(StoreTimeout, match="0 of 1 replicas"):
+            with pytest.raises(StoreTimeout):
                 await log.append(said("refund"))
-        with pytest.raises(StoreTimeout, match="0 of 1 replicas"):
+        with pytest.raises(StoreTimeout):
             await OpenLog.open(store, KEY)
     async with RedisStore(valkey_url) as store:
         assert await transcript(store, KEY) == ["r-1 refund: refund"]

@@ -25,11 +25,13 @@ from statepact.ledger import SessionKey
 from statepact.stores._base import Entity, EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
 from statepact.stores._redis_check import Mode, check
 from statepact.stores._redis_entities import EntityIndex, Note
-from statepact.stores._redis_keys import Names, pack
+from statepact.stores._redis_keys import BATCH, Names, pack
 from statepact.stores._redis_link import Link
 from statepact.stores._redis_listen import Listener
+from statepact.stores._redis_listing import Listing
 from statepact.stores._redis_scripts import APPEND, HEADERS, HOLD, REWRITE, Script
 from statepact.stores._redis_target import Target, split_options
+from statepact.stores._redis_values import claim_of, columns_of
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -40,10 +42,6 @@ LOOK_AGAIN = 1.0
 LOOK_OFTEN = 0.1
 """The same for somebody who cannot expect one."""
 
-BATCH = 1000
-"""Most keys or fields of one command."""
-
-_NOBODY = (b"", b"", b"0", b"1", b"")
 _OPTIONS: Mapping[str, type] = {
     "mode": str,
     "prefix": str,
@@ -60,6 +58,7 @@ class _Here:
 
     link: Link
     index: EntityIndex
+    listing: Listing
     listener: Listener
 
 
@@ -146,14 +145,14 @@ class RedisStore:
         here = await self._here()
         late: bytes | int = b""
         if entries and key not in self._listed:
-            await self._list(here.link, key)
+            await self._list(here, key)
         note = None
         about = self.mode == "record" and any(entry.entities for entry in entries)
         if about:
             note = await here.index.note(key)
             late = note.latest
-        keep = self._keep(entries)
-        values = [after, late, keep, self._trace, self._names.session(key).channel, *_claim(hold), *_columns(entries)]
+        values = [after, late, self._keep(entries), self._trace, self._names.session(key).channel]
+        values += [*claim_of(hold), *columns_of(entries)]
         try:
             await self._commit(here, APPEND, key, values, after=after, hold=hold)
         except StoreTimeout:
@@ -168,7 +167,7 @@ class RedisStore:
     async def rewrite(self, key: SessionKey, change: Rewrite, entries: Sequence[NewEntry] = (), *, after: int) -> None:
         here = await self._here()
         if entries and key not in self._listed:
-            await self._list(here.link, key)
+            await self._list(here, key)
         forgotten = None if change.forget is None else list(change.forget)
         note = None
         if self.mode == "record" and (forgotten != [] or any(entry.entities for entry in entries)):
@@ -183,13 +182,13 @@ class RedisStore:
             values += [b"b" + address, b"0" if data is None else b"1", data or b""]
         values.append(-1 if forgotten is None else len(forgotten))
         values += [pack(*entity) for entity in forgotten or ()]
-        await self._commit(here, REWRITE, key, [*values, *_columns(entries)], after=after)
+        await self._commit(here, REWRITE, key, [*values, *columns_of(entries)], after=after)
         if note is not None:
             await self._finish(here.index, key, entries, before, note)
 
     async def hold(self, key: SessionKey, hold: Hold) -> None:
         here = await self._here()
-        values = [self._keep(()), self._trace, *_claim(hold)]
+        values = [self._keep(()), self._trace, *claim_of(hold)]
         await self._commit(here, HOLD, key, values, after=0, hold=hold)
 
     async def _commit(
@@ -222,15 +221,10 @@ class RedisStore:
         holder, run, left = (bytes(part) for part in answer[1:])
         raise SessionHeld(key.session, holder=holder.decode(), run=run.decode(), seconds=int(left) / 1000)
 
-    async def _list(self, link: Link, key: SessionKey) -> None:
-        """Write the session into the listings, before it can exist; the session decides whether it does."""
+    async def _list(self, here: _Here, key: SessionKey) -> None:
+        """Write the session into the listings, before it can exist."""
         if self.mode == "record":
-            await link.ask_all(
-                [
-                    (b"SADD", self._names.owners, key.owner.encode()),
-                    (b"SADD", self._names.owner(key.owner).sessions, key.session.encode()),
-                ]
-            )
+            await here.listing.add(key)
         self._listed[key] = None
         if len(self._listed) > 10_000:
             with self._lock:
@@ -352,37 +346,10 @@ class RedisStore:
     # -- finding ---------------------------------------------------------------------------------
 
     async def owners(self) -> Sequence[str]:
-        link = (await self._here()).link
-        names = await self._members(link, self._names.owners)
-        return sorted([name for name in names if await self._existing(link, name, one=True)])
+        return await (await self._here()).listing.owners()
 
     async def sessions(self, owner: str) -> Sequence[SessionInfo]:
-        found = await self._existing((await self._here()).link, owner)
-        return sorted(found, key=lambda info: info.session)
-
-    async def _existing(self, link: Link, owner: str, *, one: bool = False) -> list[SessionInfo]:
-        """Ask the listed sessions of an owner whether they exist."""
-        names = await self._members(link, self._names.owner(owner).sessions)
-        found: list[SessionInfo] = []
-        for start in range(0, len(names), BATCH):
-            some = names[start : start + BATCH]
-            states = [self._names.session(SessionKey(owner, name)).state for name in some]
-            revisions = await link.ask_all([(b"HGET", state, b"n") for state in states])
-            pairs = zip(some, revisions, strict=True)
-            found += [SessionInfo(session=name, revision=int(n)) for name, n in pairs if n is not None]
-            if one and found:
-                break
-        return found
-
-    async def _members(self, link: Link, place: bytes) -> list[str]:
-        cursor = 0
-        names: set[str] = set()
-        while True:
-            cursor, some = await link.ask(b"SSCAN", place, cursor, b"COUNT", BATCH)
-            names.update(bytes(name).decode() for name in some)
-            cursor = int(cursor)
-            if not cursor:
-                return sorted(names)
+        return await (await self._here()).listing.sessions(owner)
 
     async def entities(
         self, owner: str, *, kind: str | None = None, value: str | None = None, most: int = 100
@@ -443,7 +410,12 @@ class RedisStore:
                         left.link.abandon()
                         left.listener.abandon()
                 link = Link(self._target, timeout=self._timeout, connections=self._connections)
-                here = _Here(link, EntityIndex(link, self._names), Listener(lambda: self._listening(link)))
+                here = _Here(
+                    link,
+                    EntityIndex(link, self._names),
+                    Listing(link, self._names),
+                    Listener(lambda: self._listening(link)),
+                )
                 self._loops[loop] = here
         if not self._ready:
             self._promise = await check(here.link, mode=self.mode, wait=self._wait, where=self._target.shown)
@@ -487,28 +459,6 @@ async def _close(here: _Here) -> None:
 
 def _closed(where: str) -> StoreUnavailable:
     return StoreUnavailable(f"the store on {where} is closed", hint="keep it open until every run has ended")
-
-
-def _claim(hold: Hold | None) -> Sequence[Any]:
-    """Return a hold as the scripts take it."""
-    if hold is None:
-        return _NOBODY
-    span = max(0, round(hold.seconds * 1000)) if hold.seconds <= 0 else max(1, round(hold.seconds * 1000))
-    return (hold.run.encode(), hold.holder.encode(), span, b"1" if hold.claim else b"0", hold.succeeds.encode())
-
-
-def _columns(entries: Sequence[NewEntry]) -> list[Any]:
-    """Return entries as the scripts take them."""
-    blocks = [block for entry in entries for block in entry.blocks]
-    entities: list[tuple[Entity, int]] = [(entity, entry.at) for entry in entries for entity in entry.entities]
-    values: list[Any] = [len(entries), len(blocks), len(entities)]
-    for entry in entries:
-        values += (entry.header, entry.payload)
-    for address, data in blocks:
-        values += (b"b" + address, data)
-    for entity, at in entities:
-        values += (pack(*entity), at)
-    return values
 
 
 async def _wait(woken: asyncio.Event, seconds: float) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from statepact.ledger import SessionKey
 from statepact.stores._base import Entity, EntityUse, NewEntry
-from statepact.stores._redis_keys import Names, pack, unpack
+from statepact.stores._redis_keys import BATCH, Names, pack, unpack
 from statepact.stores._redis_link import Command, Link
 from statepact.stores._redis_scripts import ENTITIES, LATEST, PEND, PENDING
 
@@ -28,9 +28,6 @@ PATIENCE = 30_000
 
 ABANDONED = 60_000
 """Milliseconds after which a note is of somebody who has died."""
-
-BATCH = 1000
-"""Most keys that are asked about at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@ from urllib.parse import quote
 from statepact.errors import SetupError
 from statepact.ledger import SessionKey
 
+BATCH = 1000
+"""Most keys or fields that one command is about."""
+
 
 class SessionKeys(NamedTuple):
     """The keys of one session, all in one slot."""
