@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import orjson
-
-from statepact.contracts import Contract, check_version, linked_fields, open_path, sensitive_fields, validate
+from statepact.contracts import Contract, check_version, sensitive_fields, validate
 from statepact.errors import (
     MissingInput,
     StepFailed,
@@ -24,13 +22,14 @@ from statepact.ledger._described import describe
 from statepact.ledger._digest import input_digest, leaf_digest
 from statepact.ledger._header import Reached, Read
 from statepact.ledger._lifetime import USUAL_KEEP
-from statepact.ledger._suspicious import SUSPICIOUS, suspicious_paths
 from statepact.ledger._unset import UNSET, unset_in
 from statepact.models._base import Prompt, Reply, Usage
 from statepact.stores._base import Entity
 from statepact.stores._draft import NO_PINNED, Document, Draft, Requirement
+from statepact.workflow._beside import Beside
 from statepact.workflow._entities import MOST_ENTITIES, entities_of
 from statepact.workflow._fan_out import Awaited, Gathered
+from statepact.workflow._links import check_links
 from statepact.workflow._one_of import one_of
 from statepact.workflow._pinned import Shown
 from statepact.workflow._render import Item, mark_sent, neutral, prompt_of, show
@@ -53,7 +52,7 @@ class StepScope:
         self.name = name
         self.branch = branch
         self.inputs = inputs
-        self.extra: dict[str, Any] = {}
+        self.extra = Beside()
         """What is recorded beside the output; empty values are left out."""
         self.keep = USUAL_KEEP
         """Seconds for which a cache keeps the session after the step; `None` until it is deleted."""
@@ -346,12 +345,12 @@ class StepScope:
             checked = validate(contract, value, side=side)
             document, cleaned = encode_clean(checked)
             if cleaned:
-                self._note_paths("cleaned", contract, cleaned)
+                self.extra.note_paths("cleaned", contract, cleaned)
             log = self.run.log
             parts = take_apart(log.key.owner, document, sensitive=sensitive_fields(contract), keys=log.keys)
             documents.append(self._document(checked, document, parts, len(documents)))
             offers.append((parts.stored, None if cleaned else checked))
-            await self._check_links(checked, links)
+            await check_links(self.run, checked, links)
             about.update(dict.fromkeys(entities_of(checked, self.run.entities)))
         entities = tuple(about)[:MOST_ENTITIES]
         if len(about) > MOST_ENTITIES:
@@ -375,7 +374,7 @@ class StepScope:
             pinned=pinned,
             entities=entities,
             keep=self.keep,
-            extra=self._extra(),
+            extra=self.extra.stored(),
             as_of=self._revision or None,
             requires=requires,
         )
@@ -394,7 +393,7 @@ class StepScope:
         if paths:
             self.extra.setdefault(UNSET, {})[str(number)] = paths
         defaults = tuple(contract.model_fields.keys() - value.model_fields_set) if omitted else ()
-        self._note_suspicious(contract, document, parts, defaults)
+        self.extra.note_suspicious(contract, document, parts, defaults)
         return Document(describe(contract), parts, False, omitted)
 
     def _add_changes(self, shared: SharedValues, documents: list[Document]) -> None:
@@ -404,33 +403,9 @@ class StepScope:
             if unset:
                 self.extra.setdefault(UNSET, {})[str(len(documents))] = unset
             if cleaned:
-                self._note_paths("cleaned", contract, cleaned)
-            self._note_suspicious(contract, data, document.parts, empty=True)
+                self.extra.note_paths("cleaned", contract, cleaned)
+            self.extra.note_suspicious(contract, data, document.parts, empty=True)
             documents.append(document)
-
-    def _note_suspicious(
-        self,
-        contract: type[Contract],
-        document: bytes,
-        parts: Parts,
-        defaults: tuple[str, ...] = (),
-        *,
-        empty: bool = False,
-    ) -> None:
-        # Of a large document the small part: what has a kilobyte says more than "null".
-        small = document if parts.stored is document else parts.stored.partition(b"\x00")[0]
-        if found := suspicious_paths(small, omitted=defaults, empty=empty):
-            self._note_paths(SUSPICIOUS, contract, found)
-
-    def _note_paths(self, key: str, contract: type[Contract], paths: Iterable[str]) -> None:
-        shown = dict.fromkeys(f"{contract.contract_name}.{open_path(contract, path)}" for path in paths)
-        self.extra[key] = [*self.extra.get(key, ()), *shown]
-
-    def _extra(self) -> bytes:
-        if not self.extra:
-            return b""
-        kept = {key: value for key, value in self.extra.items() if value not in (None, "", [], {})}
-        return orjson.dumps(kept) if kept else b""
 
     def _read(self, item: Item) -> Read:
         cell = item.cell
@@ -441,23 +416,6 @@ class StepScope:
         if item.whole:
             return Read(cell.revision, cell.number, Reached.SENT)
         return Read(cell.revision, cell.number, Reached.PARTLY, item.mask)
-
-    async def _check_links(self, value: Contract, links: dict[str, bool]) -> None:
-        """Compare linked fields with the facts they answer, as far as the run has them."""
-        for fact in linked_fields(type(value)):
-            for link in fact.links:
-                cells = self.run.snapshot().cells(link.contract.contract_name)[-1:]
-                if not cells:
-                    continue
-                await self.run.log.fetch(cells)
-                if link.field in cells[0].erased or erased_for(cells[0], link.contract):
-                    continue  # what would be answered has been erased
-                earlier = getattr(value_of(cells[0], link.contract), link.field)
-                if earlier is None:
-                    continue  # there is nothing to answer
-                name = f"{fact.name}={link.contract.contract_name}.{link.field}"
-                # Two outputs of one commit may answer the same fact; both have to agree.
-                links[name] = link.holds(earlier, getattr(value, fact.name)) and links.get(name, True)
 
 
 def _readable(cell: Cell, contract: type[Contract]) -> bytes:
