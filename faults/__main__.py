@@ -207,6 +207,7 @@ def _find_planted(place: Place, report: Report) -> None:
         "sync": lambda place, bug: [_failed_sync.end_after_failed_sync(place, "power", 24, step=3, bug=bug)],
         "two": lambda place, bug: [_beside.two_at_once(place, power, 2, bug=bug)],
         "frozen": lambda place, bug: [_beside.frozen_worker(place, power, 2, bug=bug)],
+        "histories": lambda place, bug: [_histories.histories(place, power, 24, bug=bug)],
     }
     for name, planted in _planted.PLANTED.items():
         found = None

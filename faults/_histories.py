@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,7 +12,7 @@ from faults._children import Child
 from faults._place import Place, nothing
 from faults._stores import Target
 from faults._tally import Tally
-from statepact.errors import Behind
+from statepact.errors import Behind, StatepactError
 from statepact.ledger import SessionKey, session_key
 from statepact.stores import NewEntry, Store, open_store
 from statepact.testing import History, Operation, contradiction
@@ -32,22 +33,30 @@ def histories(place: Place, target: Target, count: int, *, bug: Callable[[], Non
     tally = Tally(target.store, target.mode, "many clients at once, histories", seeds=place.seeds(count))
     for start in range(0, count, SESSIONS):
         keys = [session_key("histories", f"h{start + n}") for n in range(min(SESSIONS, count - start))]
+        turns = session_key("histories", f"turns{start}")
         with target.opened(place) as url, place.folder() as notes:
             children = []
+            ready, go = os.pipe()
             for process in range(PROCESSES):
 
-                def live(process: int = process, url: str = url, notes: Path = notes) -> None:
+                def live(process: int = process, url: str = url, notes: Path = notes, ready: int = ready) -> None:
                     bug()
+                    if not process:
+                        asyncio.run(_take_turns(url, turns, notes / "turns"))  # noqa: B023
+                    os.read(ready, 1)  # both begin together, or one is done before the other has begun
                     chance = random.Random(f"{place.seed} {start} {process}")  # noqa: B023 - forked at once
                     asyncio.run(_record(url, keys, process, chance, notes / str(process)))  # noqa: B023
 
                 children.append(Child(live, quiet=False))
+            os.write(go, bytes(PROCESSES))
+            os.close(ready)
+            os.close(go)
             for child in children:
                 if child.wait(60) != 0:
                     child.kill()
                     tally.trouble(f"a client's process ended with {child.code}")
-            last = asyncio.run(_read_last(url, keys))
-            for key in keys:
+            last = asyncio.run(_read_last(url, [*keys, turns]))
+            for key in (*keys, turns):
                 _judge(tally, key, [*_said(notes, key), *last.of(key)])
     return tally.done()
 
@@ -75,8 +84,29 @@ async def _record(url: str, keys: list[SessionKey], process: int, chance: random
         await asyncio.gather(
             *(_act(history.watch(store, name), key, name, random.Random(chance.random())) for key, name in clients)
         )
+    _write(history, keys, out)
+
+
+async def _take_turns(url: str, key: SessionKey, out: Path) -> None:
+    """Let two clients read and append strictly one after the other: each must see what the other has done."""
+    history, seen = History(), 0
+    async with open_store(url) as one, open_store(url) as other:
+        clients = [history.watch(one, "one"), history.watch(other, "other")]
+        for turn in range(TURNS):
+            client = clients[turn % 2]
+            seen += len(await client.headers(key, after=seen))
+            try:
+                await client.append(key, [NewEntry(b"turn%d" % turn, b"{}")], after=seen)
+            except StatepactError:
+                break  # the history says why
+            if turn % 4:
+                seen += 1  # else it reads its own as well
+    _write(history, [key], out)
+
+
+def _write(history: History, keys: list[SessionKey], out: Path) -> None:
     lines = [json.dumps([key.session, asdict(one)]) for key in keys for one in history.of(key)]
-    out.write_text("\n".join(lines))  # noqa: ASYNC240 - nothing else runs on this loop
+    out.write_text("\n".join(lines))
 
 
 async def _act(store: Store, key: SessionKey, name: str, chance: random.Random) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from statepact.errors import Behind, StateError
 
 Campaign = Literal[
-    "power", "points", "kill", "disk", "sync", "two", "frozen",
+    "power", "points", "kill", "disk", "sync", "two", "frozen", "histories",
     "postgres points", "postgres two", "postgres frozen", "redis points", "redis two", "redis frozen",
 ]  # fmt: skip
 
@@ -257,7 +257,7 @@ PLANTED = {
     "block apart": Planted("large values are written in a transaction of their own", "points", _later("block")),
     "header apart": Planted("headers are written in a transaction of their own", "points", _later("header")),
     "error swallowed": Planted("a failed write is acknowledged", "disk", _error_swallowed),
-    "stale tail": Planted("what other processes have written is not noticed", "two", _stale_tail),
+    "stale tail": Planted("what other processes have written is not noticed", "histories", _stale_tail),
     "tail kept": Planted("where a session ends is not forgotten when a commit fails", "disk", _tail_kept),
     "not kept": Planted("a commit that could not be flushed is called not kept", "sync", _flush_forgotten),
     "two statements": Planted(
