@@ -216,3 +216,12 @@ def test_options_of_tls_need_tls(scheme: str) -> None:
         with pytest.raises(SetupError, match=option.partition("=")[0]):
             RedisStore(f"{scheme}://h:1/mymaster?{option}")
     RedisStore(f"{scheme.replace('redis', 'rediss')}://h:1/mymaster?ssl_ca_certs=ca.pem")
+
+
+@pytest.mark.parametrize("option", ["colour=red-canary", "sentinel_password=red-canary", "ssl_ca_certs=red-canary"])
+async def test_option_that_one_server_does_not_have_is_refused(option: str) -> None:
+    """A clear error at first use, without what was given."""
+    async with RedisStore(f"redis://h:1/0?{option}") as store:
+        with pytest.raises(SetupError, match="option") as caught:
+            await store.headers(KEY)
+    assert "canary" not in "".join(traceback.format_exception(caught.value))

@@ -92,8 +92,13 @@ class Target:
             return primary
         try:
             client: Redis = redis.asyncio.Redis.from_url(self._url, **common)
+            # Connects to nothing yet, but an unknown option is found only here.
+            client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
         except (ValueError, TypeError):
-            raise SetupError("this Redis URL cannot be understood", hint="redis://user:password@host:6379/0") from None
+            raise SetupError(
+                "this Redis URL cannot be understood, or has an option that the client does not know",
+                hint="redis://user:password@host:6379/0",
+            ) from None
         return client
 
     def cluster(self) -> RedisCluster:

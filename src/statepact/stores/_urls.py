@@ -23,7 +23,7 @@ def open_store(url: str, *, cache: str | None = None) -> Store:
     | `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` | `durability`, `lock_timeout`, `read_only` |
     | `postgresql://user:password@host:5432/database` | `schema`, `durability`, `timeout`, `connections`, the driver's |
     | `redis://:password@host:6379/0`, `rediss://…`, `unix:///path` | `mode`, `wait`, `timeout`, `prefix`, `trace` |
-    | `redis+sentinel://host:26379,host:26379/primary`, `redis+cluster://host:6379` | the same |
+    | `redis+sentinel://host:26379,host:26379/primary`, `redis+cluster://host:6379` | the same, see `RedisStore` |
 
     `durability` is `power` or `process`, times are in seconds, `read_only` is `1`. Raises `SetupError`
     for anything else, and `MissingExtra`; a password in the URL is not repeated.
