@@ -211,8 +211,8 @@ def _find_planted(place: Place, report: Report) -> None:
     }
     for name, planted in _planted.PLANTED.items():
         found = None
-        for again in range(3):
-            # What a bug shows depends on who is scheduled when; three tries, with other moments.
+        for again in range(6):
+            # What a bug shows depends on who is scheduled when; six tries, with other moments.
             here = replace(place, seed=place.seed + again)
             found = next((t for t in campaigns[planted.found_by](here, planted.plant) if t.found_something), None)
             if found is not None:

@@ -125,17 +125,6 @@ def _stale_tail() -> None:
     Tail._newest = lambda self: 0  # type: ignore[method-assign]
 
 
-def _tail_kept() -> None:
-    """Undo what failed, and still remember it as the end of the session."""
-    from statepact.stores._sqlite_tail import Tail
-
-    def half(self: Any) -> None:
-        if self.db.in_transaction:
-            self.db.execute("rollback")
-
-    Tail._roll_back = half  # type: ignore[method-assign]
-
-
 def _several_commands(store: str) -> Callable[[], None]:
     """Send the entries of a batch one after the other, each in a command or statement of its own."""
 
@@ -258,7 +247,6 @@ PLANTED = {
     "header apart": Planted("headers are written in a transaction of their own", "points", _later("header")),
     "error swallowed": Planted("a failed write is acknowledged", "disk", _error_swallowed),
     "stale tail": Planted("what other processes have written is not noticed", "histories", _stale_tail),
-    "tail kept": Planted("where a session ends is not forgotten when a commit fails", "disk", _tail_kept),
     "not kept": Planted("a commit that could not be flushed is called not kept", "sync", _flush_forgotten),
     "two statements": Planted(
         "a batch takes several statements of PostgreSQL", "postgres points", _several_commands("PostgresStore")
