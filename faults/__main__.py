@@ -111,7 +111,10 @@ def _campaigns(place: Place, *, factor: int) -> Iterator[tuple[str, Callable[[],
     yield "sqlite process kill", lambda: [_kill.kill_at_random(place, process, 20 * factor)]
     yield "sqlite power", lambda: [_power.power_loss(place, "power", 200 * factor)]
     yield "sqlite power control", lambda: [_power.power_loss(place, "process", 60 * factor, control=True)]
-    yield "sqlite disk", lambda: _errors.disk_errors(place, "power", 90 * factor, step=3)
+    yield (
+        "sqlite disk",
+        lambda: [*_errors.disk_errors(place, "power", 90 * factor, step=3), _errors.next_commit(place, "power")],
+    )
     yield (
         "sqlite disk, then killed",
         lambda: [_failed_sync.end_after_failed_sync(place, "power", 90 * factor, step=5)],
@@ -205,6 +208,7 @@ def _find_planted(place: Place, report: Report) -> None:
         "kill": lambda place, bug: [_kill.kill_at_random(place, power, 12, bug=bug)],
         "disk": lambda place, bug: _errors.disk_errors(place, "power", 60, step=3, bug=bug),
         "sync": lambda place, bug: [_failed_sync.end_after_failed_sync(place, "power", 24, step=3, bug=bug)],
+        "next commit": lambda place, bug: [_errors.next_commit(place, "power", bug=bug)],
         "two": lambda place, bug: [_beside.two_at_once(place, power, 2, bug=bug)],
         "frozen": lambda place, bug: [_beside.frozen_worker(place, power, 2, bug=bug)],
         "histories": lambda place, bug: [_histories.histories(place, power, 24, bug=bug)],

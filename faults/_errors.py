@@ -1,9 +1,11 @@
 """C4, a disk that is full or broken at the n-th write or sync, and a file that cannot be written."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,11 @@ from faults._shim import ON_SYNC, ON_WRITE, Shim
 from faults._tally import Tally
 from faults._worker import Job, work
 from statepact.errors import StatepactError
-from statepact.stores import open_store
+from statepact.ledger import session_key
+from statepact.stores import NewEntry, open_store
+
+REFUSED = 3
+"""How a worker ends that was refused what it should have been given."""
 
 FAULTS = (
     ("no room left (ENOSPC) from the n-th write on", ON_WRITE, errno.ENOSPC, True),
@@ -93,6 +99,46 @@ async def _broken_run(shim: Shim, job: Job, fault: tuple[int, int, int, bool]) -
         await work(replace(job, first=dict.fromkeys((*job.sessions, *job.batches), 900), runs=1), store)
 
 
+def next_commit(place: Place, mode: str, *, bug: Callable[[], None] = nothing) -> Tally:
+    """Fail one commit for want of a sync; the next one of the same process must not stumble over it."""
+    tally = Tally("sqlite", mode, "the next commit after one whose sync failed", seeds="one")
+    with place.folder() as folder:
+        url = place.sqlite(folder, mode)
+
+        def script() -> None:
+            bug()
+            shim = Shim()
+            shim.watch(folder)
+            asyncio.run(_fail_and_go_on(url, shim))
+
+        child = Child(script)
+        code = child.wait(20)
+        child.kill()
+        tally.hits, tally.committed = 1, 2
+        if code == REFUSED:
+            tally.remark("the next commit was refused")
+        elif code != 0:
+            tally.trouble("hung" if code is None else f"the worker ended with {code}")
+    return tally.done()
+
+
+async def _fail_and_go_on(url: str, shim: Shim) -> None:
+    key = session_key("errors", "s0")
+    async with open_store(url) as store:
+        await store.append(key, [NewEntry(b"first", b"{}")], after=0)
+        shim.arm(ON_SYNC, 1, errno.EIO, lasting=True)
+        with contextlib.suppress(StatepactError):
+            await store.append(key, [NewEntry(b"failed", b"{}")], after=1)
+        if not shim.struck:
+            raise AssertionError("no sync was made to fail")
+        shim.disarm()
+        there = len(await store.headers(key))
+        try:
+            await store.append(key, [NewEntry(b"next", b"{}")], after=there)
+        except StatepactError:
+            sys.exit(REFUSED)
+
+
 def read_only(place: Place, mode: str = "power") -> Tally:
     """Try to write to a file that may only be read, and to one on which the right to write was lost."""
     tally = Tally("sqlite", mode, "read-only file")
@@ -137,4 +183,4 @@ def read_only(place: Place, mode: str = "power") -> Tally:
     return tally.done()
 
 
-__all__ = ["StatepactError", "disk_errors", "read_only"]
+__all__ = ["disk_errors", "next_commit", "read_only"]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from statepact.errors import Behind, StateError
 
 Campaign = Literal[
-    "power", "points", "kill", "disk", "sync", "two", "frozen", "histories",
+    "power", "points", "kill", "disk", "sync", "two", "frozen", "histories", "next commit",
     "postgres points", "postgres two", "postgres frozen", "redis points", "redis two", "redis frozen",
 ]  # fmt: skip
 
@@ -123,6 +123,17 @@ def _stale_tail() -> None:
     from statepact.stores._sqlite_tail import Tail
 
     Tail._newest = lambda self: 0  # type: ignore[method-assign]
+
+
+def _tail_kept() -> None:
+    """Undo what failed, and still remember it as the end of the session."""
+    from statepact.stores._sqlite_tail import Tail
+
+    def half(self: Any) -> None:
+        if self.db.in_transaction:
+            self.db.execute("rollback")
+
+    Tail._roll_back = half  # type: ignore[method-assign]
 
 
 def _several_commands(store: str) -> Callable[[], None]:
@@ -246,6 +257,7 @@ PLANTED = {
     "block apart": Planted("large values are written in a transaction of their own", "points", _later("block")),
     "header apart": Planted("headers are written in a transaction of their own", "points", _later("header")),
     "error swallowed": Planted("a failed write is acknowledged", "disk", _error_swallowed),
+    "tail kept": Planted("where a session ends is not forgotten when a commit fails", "next commit", _tail_kept),
     "stale tail": Planted("what other processes have written is not noticed", "histories", _stale_tail),
     "not kept": Planted("a commit that could not be flushed is called not kept", "sync", _flush_forgotten),
     "two statements": Planted(
