@@ -48,7 +48,7 @@ bench: $(VENV)/.stamp-bench ## Measure speed and size against the floor and Lang
 	$(BIN)/python -m bench
 
 .PHONY: faults
-faults: $(VENV)/.stamp-test ## Let everything fail around the stores: about 5 minutes, into build/faults.json
+faults: $(VENV)/.stamp-test ## Let everything fail around the stores: about 7 minutes, into build/faults.json
 	$(BIN)/python -m faults
 
 .PHONY: faults-long

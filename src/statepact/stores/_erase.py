@@ -113,9 +113,9 @@ async def erase(
 ) -> Erasure:
     """Erase values for good: of one fact, of a session, or of an owner.
 
-    `fact` is `Order.phone` or `Order`, or at one revision of a session `Order.phone@7`. Without it all values
-    go; of `session`, and without a session of all sessions of `owner`. What steps have
-    committed after they were given an erased value goes, too; `keep_derived` keeps it, and the log says so.
+    `fact` is `Order.phone` or `Order`, or at one revision of a session `Order.phone@7`; without it all values
+    go. It is looked for in `session`, and without one in all sessions of `owner`. What steps have committed
+    after they were given an erased value goes, too; `keep_derived` keeps it, and the log says so.
 
     Digests stay, so the log verifies; salts go, so no digest helps anybody who guesses. `by` and `reason`
     are committed with the time (`at`, milliseconds since 1970) and the places: they must hold no value.
@@ -187,13 +187,13 @@ class _Job:
         at: int | None,
         seen: _Seen | None = None,
     ) -> None:
-        self._seen = seen
         self._store = store
         self._key = key
         self._fact = fact
         self._by = by
         self._reason = reason
         self._at = at
+        self._seen = seen
 
     async def run(self, *, keep_derived: bool, log_key: bytes | None) -> Erasure:
         for left in range(MOST_TRIES - 1, -1, -1):

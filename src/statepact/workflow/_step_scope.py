@@ -330,19 +330,13 @@ class StepScope:
         """
         self.acted = True
         await self._look_through_own_prompts()
-        side = f"step {self.name!r} returned an output that"
         documents: list[Document] = []
         offers: list[tuple[bytes, Contract | None]] = []
         links: dict[str, bool] = {}
         about: dict[Entity, None] = {}
         for value in values:
             contract = type(value)
-            if not isinstance(value, Contract):
-                raise StepFailed(
-                    f"step {self.name!r} committed {contract.__name__}, which is no contract",
-                    hint="commit instances of Contract subclasses",
-                )
-            checked = validate(contract, value, side=side)
+            checked = self._checked(value)
             document, cleaned = encode_clean(checked)
             if cleaned:
                 self.extra.note_paths("cleaned", contract, cleaned)
@@ -385,6 +379,15 @@ class StepScope:
             if exact is not None:
                 self.run.offer(cell, stored, exact)
         return entry
+
+    def _checked(self, value: Contract) -> Contract:
+        """Return a value as its contract has it. Raises `ContractViolation`, and `StepFailed` for what is none."""
+        if not isinstance(value, Contract):
+            raise StepFailed(
+                f"step {self.name!r} committed {type(value).__name__}, which is no contract",
+                hint="commit instances of Contract subclasses",
+            )
+        return validate(type(value), value, side=f"step {self.name!r} returned an output that")
 
     def _document(self, value: Contract, document: bytes, parts: Parts, number: int) -> Document:
         """Return a cell, and note what its values do not say themselves."""
