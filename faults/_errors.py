@@ -21,6 +21,8 @@ from statepact.errors import StatepactError
 from statepact.ledger import session_key
 from statepact.stores import NewEntry, open_store
 
+MOST_SYNCS = 300
+"""The highest sync that fails: each one needs a run with as many before it, which takes ever longer."""
 REFUSED = 3
 """How a worker ends that was refused what it should have been given."""
 
@@ -34,8 +36,9 @@ FAULTS = (
 def disk_errors(place: Place, mode: str, most: int, *, bug: Callable[[], None] = nothing, step: int = 1) -> list[Tally]:
     """Fail every n-th write and sync up to `most`; afterwards room returns, and commits go on."""
     tallies = []
-    for fault in FAULTS:
-        tallies.append(_sweep(place, mode, most, step, bug, *fault))
+    for what, on, error, lasting in FAULTS:
+        highest = min(most, MOST_SYNCS) if on == ON_SYNC else most
+        tallies.append(_sweep(place, mode, highest, step, bug, what, on, error, lasting))
         if bug is not nothing and tallies[-1].found_something:
             break  # a planted bug is found once
     return tallies
