@@ -43,27 +43,36 @@ class Parts(NamedTuple):
         return f"<Parts {len(self.stored)} bytes, {len(self.blocks)} blocks>"
 
 
-def take_apart(owner: str, document: bytes, *, sensitive: Sequence[str] = (), keys: KeyRing | None = None) -> Parts:
+def take_apart(
+    owner: str,
+    document: bytes,
+    *,
+    members: Mapping[str, bytes] | None = None,
+    sensitive: Sequence[str] = (),
+    keys: KeyRing | None = None,
+) -> Parts:
     """Return the bytes to store for a canonical document, and the blocks beside them.
 
-    With `keys`, the values of the fields named in `sensitive` become rows that only they open.
+    `members` are its fields as they stand in it, in order; without them a large document is parsed. With
+    `keys`, the values of the fields named in `sensitive` become rows that only they open.
     """
     if keys is not None and sensitive:
-        fields = _members(document)
+        fields = members or _members(document)
         if any(name in fields for name in sensitive):
             return _sealed(owner, fields, sensitive, keys)
     if len(document) <= DOCUMENT_LIMIT:
         return Parts(document)
-    fields = {name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for name, value in orjson.loads(document).items()}
-    if _object(fields) != document or list(fields) != sorted(fields):
-        return Parts(document)  # holds what would not be put together the same, such as a very large number
-    blocks = {name: (block_digest(owner, data), data) for name, data in fields.items() if len(data) >= FIELD_LIMIT}
+    if members is None:
+        members = {name: orjson.dumps(v, option=orjson.OPT_SORT_KEYS) for name, v in orjson.loads(document).items()}
+        if joined(members) != document or list(members) != sorted(members):
+            return Parts(document)  # holds what would not be put together the same, such as a very large number
+    blocks = {name: (block_digest(owner, data), data) for name, data in members.items() if len(data) >= FIELD_LIMIT}
     if not blocks:
         return Parts(document)
-    return _parts(fields, blocks, document)
+    return _parts(members, blocks, document)
 
 
-def _sealed(owner: str, fields: dict[str, bytes], sensitive: Sequence[str], keys: KeyRing) -> Parts:
+def _sealed(owner: str, fields: Mapping[str, bytes], sensitive: Sequence[str], keys: KeyRing) -> Parts:
     apart: dict[str, tuple[bytes, bytes]] = {}
     for name in sensitive:
         if name in fields:
@@ -73,11 +82,11 @@ def _sealed(owner: str, fields: dict[str, bytes], sensitive: Sequence[str], keys
         for name, data in fields.items():
             if name not in apart and len(data) >= FIELD_LIMIT:
                 apart[name] = block_digest(owner, data), data
-    return _parts(fields, apart, _object(dict(sorted(fields.items()))))
+    return _parts(fields, apart, joined(dict(sorted(fields.items()))))
 
 
 def _parts(fields: Mapping[str, bytes], apart: Mapping[str, tuple[bytes, bytes]], document: bytes) -> Parts:
-    small = _object({name: data for name, data in fields.items() if name not in apart})
+    small = joined({name: data for name, data in fields.items() if name not in apart})
     addresses = orjson.dumps({name: address.hex() for name, (address, _) in apart.items()})
     return Parts(small + _MARK + addresses, tuple(apart.values()), document)
 
@@ -86,7 +95,7 @@ def _members(document: bytes) -> dict[str, bytes]:
     """Return the fields of a JSON object without spaces, each exactly as it stands there."""
     values = orjson.loads(document)
     fields = {name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for name, value in values.items()}
-    if _object(fields) == document:
+    if joined(fields) == document:
         return fields
     # Something that orjson would write differently, such as an integer of more than 64 bits.
     text = document.decode()
@@ -102,7 +111,7 @@ def _members(document: bytes) -> dict[str, bytes]:
 _SCANNER = json.JSONDecoder(parse_int=len, parse_float=len)
 
 
-def _object(fields: Mapping[str, bytes]) -> bytes:
+def joined(fields: Mapping[str, bytes]) -> bytes:
     """Return the JSON object of fields that are JSON already and in order."""
     return b"{" + b",".join([orjson.dumps(name) + b":" + data for name, data in fields.items()]) + b"}"
 
@@ -126,7 +135,7 @@ def fields_in(stored: bytes) -> frozenset[str]:
 def without(stored: bytes, names: Collection[str]) -> bytes:
     """Return a cell's stored bytes without some fields; every other field stands there as it did."""
     small, _, _ = stored.partition(_MARK)
-    left = _object({name: data for name, data in _members(small).items() if name not in names})
+    left = joined({name: data for name, data in _members(small).items() if name not in names})
     apart = {name: address.hex() for name, address in addresses_in(stored).items() if name not in names}
     return left + _MARK + orjson.dumps(apart) if apart else left
 

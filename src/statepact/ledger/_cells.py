@@ -43,7 +43,8 @@ class Cell:
     document: bytes | None = field(default=None, repr=False)
     """The stored bytes with large and sensitive values put back in."""
     leaf: bytes = b""
-    """Once fetched from an entry of which something was erased: the digest of the cell as committed."""
+    """The digest of the cell as committed, once somebody has needed it. From an entry of which something was
+    erased it comes along when the cell is fetched: it cannot be computed any more."""
     erased: frozenset[str] = frozenset()
     """Fields whose values were erased."""
     gone: bool = False

@@ -27,6 +27,7 @@ from statepact.contracts._contract import Contract, label
 from statepact.contracts._fields import open_path
 from statepact.contracts._upgrade import path_of
 from statepact.errors import CorruptState, NotExact, StatepactError, TooLarge
+from statepact.ledger._blocks import DOCUMENT_LIMIT, joined
 from statepact.ledger._containers import read_python
 from statepact.ledger._nodes import Node, finished
 from statepact.ledger._plan import OPTIONS, Plan, known_plan, plan_of
@@ -46,6 +47,8 @@ class Encoded(NamedTuple):
     data: bytes
     cleaned: tuple[str, ...] = ()
     """Dotted paths of texts whose lone surrogates or NUL became U+FFFD."""
+    members: Mapping[str, bytes] | None = None
+    """The fields that `data` is made of, in order, if they were written one by one; see `take_apart`."""
 
 
 class Decoded(NamedTuple, Generic[C]):
@@ -69,12 +72,12 @@ def encode(value: Contract, *, rest: Mapping[str, Any] | None = None, max_bytes:
     `NotExact` with the path of a value that would not come back equal, and `TooLarge`. Texts with
     lone surrogates or NUL are cleaned; `encode_clean` says where.
     """
-    return _encode(value, rest, max_bytes)[0]
+    return _encode(value, rest, max_bytes).data
 
 
 def encode_clean(value: Contract, *, rest: Mapping[str, Any] | None = None, max_bytes: int = MAX_BYTES) -> Encoded:
     """Encode, and report which texts had to be cleaned."""
-    return Encoded(*_encode(value, rest, max_bytes))
+    return _encode(value, rest, max_bytes)
 
 
 def decode(contract: type[C], data: bytes, *, max_bytes: int = MAX_BYTES) -> C:
@@ -112,18 +115,19 @@ def decode_with_rest(contract: type[C], data: bytes, *, max_bytes: int = MAX_BYT
 # -- writing -------------------------------------------------------------------------------------
 
 
-def _encode(value: Contract, rest: Mapping[str, Any] | None, max_bytes: int) -> tuple[bytes, tuple[str, ...]]:
+def _encode(value: Contract, rest: Mapping[str, Any] | None, max_bytes: int) -> Encoded:
     plan = known_plan(type(value)) or plan_of(type(value))
-    cleaned: tuple[str, ...] = ()
-    data = None if rest else _encode_directly(plan, value.__dict__)
-    if data is None:
-        data, cleaned = _encode_walked(plan, value, rest)
+    encoded = None if rest else _encode_directly(plan, value.__dict__)
+    if encoded is None:
+        encoded = _encode_walked(plan, value, rest)
+    data, cleaned, _ = encoded
     refuse_too_large(type(value), data, max_bytes)
     if plan.checked or cleaned:
         _try_round_trip(plan, value, data, rest, changed=bool(cleaned))
     if cleaned:
-        cleaned = tuple(dict.fromkeys(open_path(type(value), path) for path in cleaned))
-    return data, cleaned
+        paths = dict.fromkeys(open_path(type(value), path) for path in cleaned)
+        return Encoded(data, tuple(paths))
+    return encoded
 
 
 def refuse_too_large(contract: type[Contract], data: bytes, max_bytes: int) -> None:
@@ -134,23 +138,29 @@ def refuse_too_large(contract: type[Contract], data: bytes, max_bytes: int) -> N
         raise TooLarge(f"{label(contract)} is nested deeper than {MAX_DEPTH} levels")
 
 
-def _encode_directly(plan: Plan, fields: dict[str, Any]) -> bytes | None:
+def _encode_directly(plan: Plan, fields: dict[str, Any]) -> Encoded | None:
     """Return the bytes, or `None` where only the walk can tell what is there."""
     if len(fields) != plan.size:
         return None
+    members: dict[str, bytes] | None = None
     try:
         if plan.walked:
             fields = fields.copy()
             for name, node in plan.walked:
                 fields[name] = node.encode(fields[name])
-        data = orjson.dumps(fields, plan.hook, OPTIONS)
+        if plan.large:
+            members = {name: orjson.dumps(fields[name], plan.hook, OPTIONS) for name in plan.names}
+            data = joined(members)
+        else:
+            data = orjson.dumps(fields, plan.hook, OPTIONS)
     except (TypeError, ValueError, KeyError, Refused):
         return None  # half a character, a long integer, or a value of another type
+    plan.large = len(data) > DOCUMENT_LIMIT
     # The single byte first: looking for it costs a twentieth of looking for six.
-    return None if _BACKSLASH in data and b"\\u0000" in data else data
+    return None if _BACKSLASH in data and b"\\u0000" in data else Encoded(data, (), members)
 
 
-def _encode_walked(plan: Plan, value: Contract, rest: Mapping[str, Any] | None) -> tuple[bytes, tuple[str, ...]]:
+def _encode_walked(plan: Plan, value: Contract, rest: Mapping[str, Any] | None) -> Encoded:
     try:
         wire = plan.root.encode(value)
     except Refused as refused:
@@ -160,7 +170,7 @@ def _encode_walked(plan: Plan, value: Contract, rest: Mapping[str, Any] | None) 
     if rest:
         add_rest(plan.root, wire, dict(rest))
     wire, cleaned = clean_value(wire)
-    return orjson.dumps(finished(wire), option=orjson.OPT_SORT_KEYS), tuple(cleaned)
+    return Encoded(orjson.dumps(finished(wire), option=orjson.OPT_SORT_KEYS), tuple(cleaned))
 
 
 def _raise_not_exact(contract: type[Contract], refused: Refused) -> NoReturn:
@@ -183,8 +193,8 @@ def _try_round_trip(plan: Plan, value: Contract, data: bytes, rest: Mapping[str,
         path = dotted(error.errors(include_input=False, include_context=False, include_url=False)[0]["loc"])
     if again is None:  # out here: Pydantic's error holds values
         raise NotExact(open_path(type(value), path), found="the value", reason=reason, hint=hint)
-    same = (None if rest else _encode_directly(plan, again.__dict__)) or _encode_walked(plan, again, rest)[0]
-    if same != data:
+    same = (None if rest else _encode_directly(plan, again.__dict__)) or _encode_walked(plan, again, rest)
+    if same.data != data:
         path = next((n for n, node in plan.root.fields.items() if _differs(node, n, again, value)), "")
         raise NotExact(path, found=type(getattr(value, path, value)).__name__, reason=reason, hint=hint)
     if not changed and again != value:

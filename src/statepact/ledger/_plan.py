@@ -35,7 +35,7 @@ _LEVELS_PER_NODE = 3  # a tag, a deque's object and an array of pairs nest deepe
 class Plan:
     """What the codec knows about one contract class."""
 
-    __slots__ = ("bounded", "by_pydantic", "checked", "decoded", "hook", "root", "size", "walked")
+    __slots__ = ("bounded", "by_pydantic", "checked", "decoded", "hook", "large", "names", "root", "size", "walked")
 
     def __init__(self, contract: type[BaseModel]) -> None:
         self.root = Builder().record(contract)
@@ -45,6 +45,11 @@ class Plan:
             node.settle()
         fields = self.root.fields
         self.size = len(fields)
+        self.names = tuple(sorted(fields))
+        """The fields in the order in which they are written."""
+        self.large = False
+        """Whether the last value was so large that it was taken apart. The next one is then written field by
+        field, because a document whose fields nobody knows has to be parsed for that."""
         direct = {name: [*node.reachable()] for name, node in fields.items()}
         direct = {name: below for name, below in direct.items() if all(node.direct for node in below)}
         classes = _models(direct.values())

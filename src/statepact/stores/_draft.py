@@ -90,6 +90,8 @@ class Prepared(NamedTuple):
     blocks: tuple[tuple[bytes, bytes], ...]
     documents: Sequence[bytes]
     """The cells with their large values in place."""
+    leaves: Sequence[bytes]
+    """Their digests, then that of the record if there is one."""
 
 
 def belongs_to(draft: Draft, hold: Hold) -> bool:

@@ -353,10 +353,10 @@ class OpenLog(LogReader):
         whole = [one.parts.document or one.parts.stored for one in draft.documents]
         if len(draft.documents) == 1 and not draft.extra:
             parts = draft.documents[0].parts
-            return Prepared(header, body, parts.stored, parts.blocks, whole)
+            return Prepared(header, body, parts.stored, parts.blocks, whole, leaves)
         payload = b"".join([*(one.parts.stored for one in draft.documents), draft.extra])
         blocks = tuple([block for one in draft.documents for block in one.parts.blocks])
-        return Prepared(header, body, payload, blocks, whole)
+        return Prepared(header, body, payload, blocks, whole, leaves)
 
     def entry_of(self, draft: Draft) -> NewEntry:
         """Return what a draft would be at the end of the log as it was read; it is neither sent nor remembered."""
@@ -390,7 +390,8 @@ class OpenLog(LogReader):
         entry = self.log.add(self.log.revision + 1, made.header, made.body)
         payload = made.payload
         entry.extra = payload[sum([cell.size for cell in entry.cells]) :]
-        for cell, document in zip(entry.cells, made.documents, strict=True):
+        for cell, document, leaf in zip(entry.cells, made.documents, made.leaves, strict=False):
+            cell.leaf = leaf
             self._keep_as(cell, payload[cell.offset : cell.offset + cell.size], document)
         if entry.extra:
             self._note_unset(entry)

@@ -87,7 +87,7 @@ class SharedValues:
             if not held._changes:
                 continue
             fields, omitted, deleted, unset = held._masks()
-            data, cleaned = encode_fields(contract, fields)
+            data, cleaned, _ = encode_fields(contract, fields)
             parts: Parts = take_apart(owner, data, sensitive=sensitive_fields(contract), keys=keys)
             document = Document(describe(contract), parts, True, omitted, deleted)
             yield Change(contract, document, data, cleaned, unset)

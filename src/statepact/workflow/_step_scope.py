@@ -175,10 +175,10 @@ class StepScope:
                 item.document, item.quiet = first.document, True
 
     def _leaf(self, cell: Cell) -> bytes:
-        if cell.leaf:
-            return cell.leaf  # of an entry without its salt, because something of it was erased
-        salt = self.run.log.log.entry(cell.revision).header.salt
-        return leaf_digest(salt, cell.number, cell.stored or b"")
+        if not cell.leaf:
+            salt = self.run.log.log.entry(cell.revision).header.salt
+            cell.leaf = leaf_digest(salt, cell.number, cell.stored or b"")
+        return cell.leaf
 
     def value(self, wire: Input) -> Any:
         """Return what a wire carries: one value, `None`, or a list."""
@@ -337,11 +337,13 @@ class StepScope:
         for value in values:
             contract = type(value)
             checked = self._checked(value)
-            document, cleaned = encode_clean(checked)
+            document, cleaned, members = encode_clean(checked)
             if cleaned:
                 self.extra.note_paths("cleaned", contract, cleaned)
             log = self.run.log
-            parts = take_apart(log.key.owner, document, sensitive=sensitive_fields(contract), keys=log.keys)
+            parts = take_apart(
+                log.key.owner, document, members=members, sensitive=sensitive_fields(contract), keys=log.keys
+            )
             documents.append(self._document(checked, document, parts, len(documents)))
             offers.append((parts.stored, None if cleaned else checked))
             await check_links(self.run, checked, links)

@@ -461,12 +461,12 @@ def test_fc_45_half_an_emoji_never_stops_a_session() -> None:
         }
     )
 
-    data, cleaned = encode_clean(value)
+    data, cleaned, _ = encode_clean(value)
 
     again = decode(contract, data)
     assert again.v == {"a": "包装破损�", "b": ["ok � ok", "🧩", FAMILY], "k�": 1, "pair": "🧩", "n": "x�"}  # type: ignore[attr-defined]
     assert sorted(cleaned) == ["v.a", "v.b.0", "v.k�", "v.n", "v.pair"]
-    assert encode_clean(again) == (data, ())
+    assert encode_clean(again)[:2] == (data, ())
 
 
 @pytest.mark.parametrize(
