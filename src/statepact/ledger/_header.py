@@ -14,7 +14,7 @@ flags, masks), the reads (revision, cell, how, mask), how pinned facts arrived, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -54,8 +54,7 @@ class Reached(IntEnum):
     """Some of its facts did; the mask has a bit for each field, in the order of the contract."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellSize:
+class CellSize(NamedTuple):
     """A cell inside a commit's payload."""
 
     contract: str
@@ -71,8 +70,7 @@ class CellSize:
     not omitted, set anew instead of merged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """A cell that a step was given, and how it reached the step."""
 
     revision: int
@@ -176,16 +174,16 @@ def encode_body(header: Header, names: Names) -> bytes:
     number = names.number_or_new
 
     numbers = [number(header.run), number(header.step), number(header.branch), len(header.cells)]
-    for cell in header.cells:
-        masked = cell.omitted or cell.deleted
-        numbers += (number(cell.contract), cell.size << 2 | cell.shared << 1 | bool(masked))
+    for contract, size, shared, omitted, deleted in header.cells:
+        masked = omitted or deleted
+        numbers += (number(contract), size << 2 | shared << 1 | bool(masked))
         if masked:
-            numbers += (cell.omitted, cell.deleted)
+            numbers += (omitted, deleted)
     numbers.append(len(header.reads))
-    for read in header.reads:
-        numbers += (read.revision, read.cell, read.reached << 1 | read.declared)
-        if read.reached is Reached.PARTLY:
-            numbers.append(read.mask)
+    for revision, cell, reached, mask, declared in header.reads:
+        numbers += (revision, cell, reached << 1 | declared)
+        if reached is Reached.PARTLY:
+            numbers.append(mask)
     numbers.append(header.pinned_as_of)
     if header.pinned_as_of:
         numbers.append(header.pinned_cut << 2 | header.pinned_reached)
@@ -275,7 +273,7 @@ def decode_header(stored: bytes, names: Names) -> Header:
             branch=names.name(branch),
             salt=salt,
             input_digest=body[1:_NUMBERS_AT],
-            cells=tuple(replace(cell, contract=names.name(contract)) for contract, cell in cells),
+            cells=tuple([cell._replace(contract=names.name(contract)) for contract, cell in cells]),
             reads=tuple(reads),
             pinned_as_of=pinned_as_of,
             pinned_reached=Reached(pinned & 3),

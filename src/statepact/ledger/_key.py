@@ -44,6 +44,14 @@ def check_name(name: str, *, what: str) -> str:
         raise SetupError(f"the {what} has no name", hint=f"pass a non-empty string as {what}")
     if len(name) > LONGEST_NAME:
         raise SetupError(f"the name of the {what} has {len(name)} characters, {LONGEST_NAME} is the most")
-    if "\x00" in name or any("\ud800" <= character <= "\udfff" for character in name):
+    if "\x00" in name or not _is_text(name):
         raise SetupError(f"the name of the {what} holds NUL or half of a surrogate pair, which is not text")
     return name
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -51,13 +51,15 @@ class SessionLog:
 
     __slots__ = (
         "_carried", "_mountain", "base", "base_entry", "claims", "entries", "erased_at", "first", "key",
-        "last_erasure", "names", "runs", "shared",
+        "last_erasure", "names", "revision", "runs", "shared",
     )  # fmt: skip
 
     def __init__(self, key: SessionKey) -> None:
         self.key = key
         self.names = Names()
         self.entries: list[Entry] = []
+        self.revision = 0
+        """Revision of the newest entry, 0 for a session that has none."""
         self.shared: dict[str, list[Cell]] = {}
         """Changes of shared values by contract, of all runs, in the order of the log."""
         self.runs: dict[str, RunLog] = {}
@@ -75,11 +77,6 @@ class SessionLog:
         self.last_erasure = 0
         """Revision of the newest erasure."""
         self._mountain = Mountain()
-
-    @property
-    def revision(self) -> int:
-        """Revision of the newest entry, 0 for a session that has none."""
-        return self.first - 1 + len(self.entries)
 
     def entry(self, revision: int) -> Entry:
         """Return an entry; raises `Expired` if a retention rule has removed it, and `CorruptState`."""
@@ -149,6 +146,7 @@ class SessionLog:
                     hint="run `statepact verify` on the session, and restore the store from a backup",
                 )
             self.first = revision
+            self.revision = revision - 1
             self._mountain = Mountain.of(self.base.size, self.base.peaks)
         return self.add(revision, header, body)
 
@@ -211,6 +209,7 @@ class SessionLog:
         cells = carried_in(self.base, header) if based and self.base is not None else cells_of(revision, header)
         entry = Entry(revision, header, body, tuple(cells))
         self.entries.append(entry)
+        self.revision = revision
         if header.kind in OF_THE_SESSION:
             if based:
                 self.base_entry = entry

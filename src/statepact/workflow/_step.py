@@ -60,12 +60,18 @@ class Step:
         return inspect.iscoroutinefunction(self.body)
 
 
+def checked_priority(name: str, priority: int) -> int:
+    """Return a priority, or raise `SetupError` for one below 0."""
+    if priority < 0:
+        raise SetupError(f"step {name!r} has priority {priority}", hint="use 0 (until deleted) or more")
+    return priority
+
+
 def checked_rules(name: str, rules: StepRules) -> StepRules:
     """Return the rules, or raise `SetupError` if one makes no sense."""
     if rules.timeout is not None and rules.timeout <= 0:
         raise SetupError(f"step {name!r} has a timeout of {rules.timeout} seconds", hint="use a positive number")
-    if rules.priority < 0:
-        raise SetupError(f"step {name!r} has priority {rules.priority}", hint="use 0 (until deleted) or more")
+    checked_priority(name, rules.priority)
     if rules.retries < 0:
         raise SetupError(f"step {name!r} has {rules.retries} retries", hint="use 0 or more")
     if rules.budget is not None and rules.budget <= 0:
