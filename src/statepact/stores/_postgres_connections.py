@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from statepact.errors import SetupError, StoreReadOnly, StoreUnavailable
+from statepact.stores._per_loop import PerLoop
 from statepact.stores._postgres_errors import AGAIN, explain, late
 from statepact.stores._postgres_listen import Listener
 from statepact.stores._postgres_pool import Pool, closed, cut
@@ -27,6 +27,16 @@ class _Here:
     pool: Pool
     listener: Listener
 
+    def abandon(self) -> None:
+        """Close everything at once; for a loop that has ended."""
+        self.pool.abandon()
+        self.listener.abandon()
+
+    def close(self) -> None:
+        """Take no more work, and wake all who wait."""
+        self.listener.close()
+        self.pool.close()
+
 
 class Connections:
     """A place and a schema there, checked and with our tables from the first connection on.
@@ -43,9 +53,9 @@ class Connections:
         self._durable = durable
         self._timeout = timeout
         self._most = most
-        self._lock = threading.Lock()
-        # Not weak: somebody has to close the connections of a loop that has ended.
-        self._loops: dict[asyncio.AbstractEventLoop, _Here] = {}
+        self._loops = PerLoop(
+            lambda: _Here(Pool(self._connect, size=self._most), Listener(self._connect, self._schema))
+        )
         self._ready = False
 
     async def run(self, statement: str, values: Sequence[object], *, writing: bool) -> list[tuple[Any, ...]]:
@@ -92,18 +102,7 @@ class Connections:
     def _here(self) -> _Here:
         if self.closed:
             raise closed()
-        loop = asyncio.get_running_loop()
-        here = self._loops.get(loop)
-        if here is None:
-            with self._lock:
-                for other, left in list(self._loops.items()):
-                    if other.is_closed():
-                        del self._loops[other]
-                        left.pool.abandon()
-                        left.listener.abandon()
-                here = _Here(Pool(self._connect, size=self._most), Listener(self._connect, self._schema))
-                self._loops[loop] = here
-        return here
+        return self._loops.here()
 
     async def _connect(self, timeout: float) -> psycopg.AsyncConnection[Any]:
         """Return a connection to a server that keeps what it acknowledges and has our tables."""
@@ -139,18 +138,10 @@ class Connections:
     async def close(self) -> None:
         """Take no more work, finish what is under way on this loop, and let go of the server."""
         self.closed = True
-        with self._lock:
-            every = list(self._loops.items())
-            self._loops.clear()
         ours = asyncio.get_running_loop()
-        for loop, here in every:
-            if loop.is_closed():
-                here.pool.abandon()
-                here.listener.abandon()
-            elif loop is ours:
-                here.listener.close()
-                here.pool.close()
+        for loop, here in self._loops.take_all():
+            if loop is ours:
+                here.close()
                 await here.pool.finished()
             else:
-                loop.call_soon_threadsafe(here.listener.close)
-                loop.call_soon_threadsafe(here.pool.close)
+                loop.call_soon_threadsafe(here.close)

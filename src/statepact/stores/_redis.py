@@ -6,9 +6,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from statepact.errors import (
     Behind,
@@ -23,18 +22,13 @@ from statepact.errors import (
 )
 from statepact.ledger import SessionKey
 from statepact.stores._base import Entity, EntityUse, Hold, NewEntry, Rewrite, SessionInfo, StoredHeader
-from statepact.stores._redis_check import Mode, check
+from statepact.stores._redis_check import Mode
+from statepact.stores._redis_connections import Connections, Here
 from statepact.stores._redis_entities import EntityIndex, Note
 from statepact.stores._redis_keys import BATCH, Names, pack
-from statepact.stores._redis_link import Link
-from statepact.stores._redis_listen import Listener
-from statepact.stores._redis_listing import Listing
 from statepact.stores._redis_scripts import APPEND, HEADERS, HOLD, REWRITE, Script
 from statepact.stores._redis_target import Target, split_options
 from statepact.stores._redis_values import claim_of, columns_of
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
 
 LOOK_AGAIN = 1.0
 """Most seconds between two looks of somebody who waits for a change and may expect a notice."""
@@ -50,16 +44,6 @@ _OPTIONS: Mapping[str, type] = {
     "wait": int,
     "trace": float,
 }
-
-
-@dataclass(slots=True)
-class _Here:
-    """What belongs to one event loop."""
-
-    link: Link
-    index: EntityIndex
-    listing: Listing
-    listener: Listener
 
 
 class RedisStore:
@@ -107,24 +91,19 @@ class RedisStore:
         self.mode: Mode = mode
         self.losses = 0
         """How often a session was asked for that the server has evicted, or somebody has deleted."""
-        self._target = Target(url, timeout=timeout, connections=connections)
-        if wait and self._target.kind == "cluster":
+        target = Target(url, timeout=timeout, connections=connections)
+        if wait and target.kind == "cluster":
             raise SetupError("wait is not available in a cluster", hint="use Sentinel, or min-replicas-to-write")
         self._names = Names(prefix)
-        self._timeout = timeout
-        self._connections = connections
+        self._connections = Connections(target, self._names, mode=mode, timeout=timeout, most=connections, wait=wait)
+        self._shown = target.shown
         self._wait = wait
         self._trace = b"%d" % int(trace * 1000)
-        self._promise = "a cache: nothing is promised" if mode == "cache" else "what the server promises"
         self._lock = threading.Lock()
-        # Not weak: somebody has to close the connections of every loop that used the store.
-        self._loops: dict[asyncio.AbstractEventLoop, _Here] = {}
         self._listed: dict[SessionKey, None] = {}
-        self._ready = False
-        self._closed = False
 
     def __repr__(self) -> str:
-        return f"<RedisStore: {self._target.shown}, {self.mode}>"
+        return f"<RedisStore: {self._shown}, {self.mode}>"
 
     @classmethod
     def from_url(cls, url: str) -> RedisStore:
@@ -135,14 +114,14 @@ class RedisStore:
     @property
     def promise(self) -> str:
         """What survives what, as the server's settings were when the store was first used."""
-        return self._promise
+        return self._connections.promise
 
     # -- writing ---------------------------------------------------------------------------------
 
     async def append(
         self, key: SessionKey, entries: Sequence[NewEntry], *, after: int, hold: Hold | None = None
     ) -> None:
-        here = await self._here()
+        here = await self._connections.here()
         late: bytes | int = b""
         if entries and key not in self._listed:
             await self._list(here, key)
@@ -165,7 +144,7 @@ class RedisStore:
             await self._finish(here.index, key, entries, (), note)
 
     async def rewrite(self, key: SessionKey, change: Rewrite, entries: Sequence[NewEntry] = (), *, after: int) -> None:
-        here = await self._here()
+        here = await self._connections.here()
         if entries and key not in self._listed:
             await self._list(here, key)
         forgotten = None if change.forget is None else list(change.forget)
@@ -187,13 +166,13 @@ class RedisStore:
             await self._finish(here.index, key, entries, before, note)
 
     async def hold(self, key: SessionKey, hold: Hold) -> None:
-        here = await self._here()
+        here = await self._connections.here()
         values = [self._keep(()), self._trace, *claim_of(hold)]
         await self._commit(here, HOLD, key, values, after=0, hold=hold)
 
     async def _commit(
         self,
-        here: _Here,
+        here: Here,
         script: Script,
         key: SessionKey,
         values: Sequence[Any],
@@ -212,7 +191,7 @@ class RedisStore:
             raise self._lost(key)
         if said == b"late":
             raise StoreUnavailable(
-                f"a commit to {self._target.shown} came so late that the server refused it; nothing was kept",
+                f"a commit to {self._shown} came so late that the server refused it; nothing was kept",
                 hint="try again; look for what stopped this process for half a minute",
             )
         assert hold is not None
@@ -221,7 +200,7 @@ class RedisStore:
         holder, run, left = (bytes(part) for part in answer[1:])
         raise SessionHeld(key.session, holder=holder.decode(), run=run.decode(), seconds=int(left) / 1000)
 
-    async def _list(self, here: _Here, key: SessionKey) -> None:
+    async def _list(self, here: Here, key: SessionKey) -> None:
         """Write the session into the listings, before it can exist."""
         if self.mode == "record":
             await here.listing.add(key)
@@ -264,7 +243,7 @@ class RedisStore:
     # -- reading ---------------------------------------------------------------------------------
 
     async def headers(self, key: SessionKey, *, after: int = 0) -> Sequence[StoredHeader]:
-        here = await self._here()
+        here = await self._connections.here()
         found: list[StoredHeader] = []
         rewritten: int | None = None
         seen = after
@@ -286,7 +265,7 @@ class RedisStore:
             await self._confirm(here)
         return found
 
-    async def _confirm(self, here: _Here) -> None:
+    async def _confirm(self, here: Here) -> None:
         """Make sure that what was read has reached the replicas, too. Raises `StoreTimeout`.
 
         A commit that reached too few was not acknowledged, and stands on this server all the same. Who
@@ -295,7 +274,7 @@ class RedisStore:
         """
         await here.link.confirm(self._names.confirmed, self._wait)
 
-    async def _headers(self, here: _Here, key: SessionKey, after: int) -> Any:
+    async def _headers(self, here: Here, key: SessionKey, after: int) -> Any:
         return await here.link.run(HEADERS, self._names.session(key)[:2], [after, BATCH], writing=False)
 
     async def payloads(self, key: SessionKey, revisions: Iterable[int]) -> Mapping[int, bytes]:
@@ -307,7 +286,7 @@ class RedisStore:
         return await self._fields(key, wanted, [b"b" + address for address in wanted])
 
     async def _fields(self, key: SessionKey, wanted: Sequence[Any], names: Sequence[bytes]) -> dict[Any, bytes]:
-        here = await self._here()
+        here = await self._connections.here()
         state = self._names.session(key).state
         found: dict[Any, bytes] = {}
         for start in range(0, len(names), BATCH):
@@ -327,7 +306,7 @@ class RedisStore:
         """
         if self.mode == "record":
             raise SetupError("a record cannot drop a session", hint="open it with mode='cache', or erase the session")
-        await (await self._here()).link.ask(b"UNLINK", *self._names.session(key)[:2])
+        await (await self._connections.here()).link.ask(b"UNLINK", *self._names.session(key)[:2])
 
     def _ended(self, key: SessionKey, gone: bytes) -> StatepactError:
         if gone == b"expired":
@@ -337,7 +316,7 @@ class RedisStore:
     def _lost(self, key: SessionKey) -> CorruptState:
         self.losses += 1
         return CorruptState(
-            f"{self._target.shown} has lost session {key.session!r}: it was evicted, or deleted by somebody else",
+            f"{self._shown} has lost session {key.session!r}: it was evicted, or deleted by somebody else",
             hint="set maxmemory-policy noeviction, and restore the session from a backup"
             if self.mode == "record"
             else "read the record; give the server more memory",
@@ -346,21 +325,21 @@ class RedisStore:
     # -- finding ---------------------------------------------------------------------------------
 
     async def owners(self) -> Sequence[str]:
-        return await (await self._here()).listing.owners()
+        return await (await self._connections.here()).listing.owners()
 
     async def sessions(self, owner: str) -> Sequence[SessionInfo]:
-        return await (await self._here()).listing.sessions(owner)
+        return await (await self._connections.here()).listing.sessions(owner)
 
     async def entities(
         self, owner: str, *, kind: str | None = None, value: str | None = None, most: int = 100
     ) -> Sequence[EntityUse]:
-        return await (await self._here()).index.find(owner, kind, value, most)
+        return await (await self._connections.here()).index.find(owner, kind, value, most)
 
     # -- waiting ---------------------------------------------------------------------------------
 
     async def changed(self, key: SessionKey, *, after: int, within: float) -> int:
         give_up = time.monotonic() + within
-        here = await self._here()
+        here = await self._connections.here()
         channel = self._names.session(key).channel
         revision = await self._revision(here, key)
         if revision > after or within <= 0:
@@ -375,7 +354,7 @@ class RedisStore:
                     revision = await self._revision(here, key)
                 except (StoreUnavailable, StoreTimeout) as error:
                     # The server may come back before the time is up.
-                    if self._closed:
+                    if self._connections.closed:
                         raise
                     failed, most = error, LOOK_OFTEN
                 left = give_up - time.monotonic()
@@ -385,63 +364,18 @@ class RedisStore:
                     if failed is not None:
                         raise failed
                     return revision
-                if self._closed:
-                    raise _closed(self._target.shown)
+                if self._connections.closed:
+                    raise self._connections.is_closed()
                 if not woken.is_set():
                     await _wait(woken, min(most, left))
         finally:
             here.listener.forget(channel, woken)
 
-    async def _revision(self, here: _Here, key: SessionKey) -> int:
+    async def _revision(self, here: Here, key: SessionKey) -> int:
         return int(await here.link.ask(b"HGET", self._names.session(key).state, b"n") or 0)
 
-    # -- connections -----------------------------------------------------------------------------
-
-    async def _here(self) -> _Here:
-        if self._closed:
-            raise _closed(self._target.shown)
-        loop = asyncio.get_running_loop()
-        here = self._loops.get(loop)
-        if here is None:
-            with self._lock:
-                for other, left in list(self._loops.items()):
-                    if other.is_closed():
-                        del self._loops[other]
-                        left.link.abandon()
-                        left.listener.abandon()
-                link = Link(self._target, timeout=self._timeout, connections=self._connections)
-                here = _Here(
-                    link,
-                    EntityIndex(link, self._names),
-                    Listing(link, self._names),
-                    Listener(lambda: self._listening(link)),
-                )
-                self._loops[loop] = here
-        if not self._ready:
-            self._promise = await check(here.link, mode=self.mode, wait=self._wait, where=self._target.shown)
-            self._ready = True
-        return here
-
-    async def _listening(self, link: Link) -> Redis:
-        if link.cluster is None:
-            return self._target.client()
-        node = link.cluster.get_random_node()
-        return self._target.node(str(node.host), int(node.port))
-
     async def aclose(self) -> None:
-        self._closed = True
-        with self._lock:
-            every = list(self._loops.items())
-            self._loops.clear()
-        ours = asyncio.get_running_loop()
-        for loop, here in every:
-            if loop.is_closed():
-                here.link.abandon()
-                here.listener.abandon()
-            elif loop is ours:
-                await _close(here)
-            elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_close(here), loop))
+        await self._connections.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -450,15 +384,6 @@ class RedisStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-async def _close(here: _Here) -> None:
-    await here.listener.aclose()
-    await here.link.aclose()
-
-
-def _closed(where: str) -> StoreUnavailable:
-    return StoreUnavailable(f"the store on {where} is closed", hint="keep it open until every run has ended")
 
 
 async def _wait(woken: asyncio.Event, seconds: float) -> None:
