@@ -10,7 +10,8 @@ import orjson
 
 from statepact.errors import LeaseLost, SessionHeld
 from statepact.ledger._blocks import Parts
-from statepact.ledger._header import NO_INPUT, Header, Kind, Reached, Read
+from statepact.ledger._digest import entry_digest, leaf_digest, new_salt
+from statepact.ledger._header import NO_INPUT, CellSize, Header, Kind, Names, Reached, Read, encode_body
 from statepact.ledger._key import INSIDE
 from statepact.ledger._lifetime import USUAL_KEEP
 from statepact.stores._base import Entity, Hold, NewEntry
@@ -92,6 +93,43 @@ class Prepared(NamedTuple):
     """The cells with their large values in place."""
     leaves: Sequence[bytes]
     """Their digests, then that of the record if there is one."""
+
+
+def prepared(draft: Draft, names: Names, *, keyed: bool) -> Prepared:
+    """Return a draft as an entry; names that the log has not used yet are added to `names`."""
+    salt = new_salt()
+    leaves = [leaf_digest(salt, number, one.parts.stored) for number, one in enumerate(draft.documents)]
+    if draft.extra:
+        leaves.append(leaf_digest(salt, len(leaves), draft.extra))
+    header = Header(
+        kind=draft.kind,
+        at=draft.at,
+        run=draft.run,
+        step=draft.step,
+        branch=draft.branch,
+        salt=salt,
+        input_digest=draft.input_digest,
+        cells=tuple(
+            [
+                CellSize(contract, len(parts.stored), shared, omitted, deleted)
+                for contract, parts, shared, omitted, deleted in draft.documents
+            ]
+        ),
+        reads=draft.reads,
+        pinned_as_of=draft.pinned.as_of,
+        pinned_reached=draft.pinned.reached,
+        pinned_cut=draft.pinned.cut,
+        keyed=keyed,
+    )
+    body = encode_body(header, names)
+    header.digest = entry_digest(body, leaves)
+    whole = [one.parts.document or one.parts.stored for one in draft.documents]
+    if len(draft.documents) == 1 and not draft.extra:
+        parts = draft.documents[0].parts
+        return Prepared(header, body, parts.stored, parts.blocks, whole, leaves)
+    payload = b"".join([*(one.parts.stored for one in draft.documents), draft.extra])
+    blocks = tuple([block for one in draft.documents for block in one.parts.blocks])
+    return Prepared(header, body, payload, blocks, whole, leaves)
 
 
 def belongs_to(draft: Draft, hold: Hold) -> bool:

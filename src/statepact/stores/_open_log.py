@@ -32,14 +32,14 @@ from statepact.errors import (
 from statepact.ledger._cells import Entry
 from statepact.ledger._derived import may_have_brought
 from statepact.ledger._described import described
-from statepact.ledger._digest import DIGEST_SIZE, entry_digest, leaf_digest, new_salt
-from statepact.ledger._header import CellSize, Header, Kind, Names, encode_body
+from statepact.ledger._digest import DIGEST_SIZE
+from statepact.ledger._header import Header, Kind, Names
 from statepact.ledger._key import REQUEST_STEP, SessionKey
 from statepact.ledger._keyed import key_of_session, same_tag, tag_of
 from statepact.ledger._pinned import all_reads
 from statepact.ledger._vault import KeyRing
 from statepact.stores._base import Hold, NewEntry, Rewrite, Store
-from statepact.stores._draft import Draft, Prepared, Requirement, belongs_to, ends, new_entry, refused
+from statepact.stores._draft import Draft, Prepared, Requirement, belongs_to, ends, new_entry, prepared, refused
 from statepact.stores._log_reader import LogReader
 
 
@@ -323,40 +323,9 @@ class OpenLog(LogReader):
     def _prepared(self, draft: Draft) -> Prepared:
         if self._tag_key is None and self.log.entries and self.log.entries[-1].header.keyed:
             raise self._no_key()
-        salt = new_salt()
-        leaves = [leaf_digest(salt, number, one.parts.stored) for number, one in enumerate(draft.documents)]
-        if draft.extra:
-            leaves.append(leaf_digest(salt, len(leaves), draft.extra))
-        header = Header(
-            kind=draft.kind,
-            at=draft.at,
-            run=draft.run,
-            step=draft.step,
-            branch=draft.branch,
-            salt=salt,
-            input_digest=draft.input_digest,
-            cells=tuple(
-                [
-                    CellSize(contract, len(parts.stored), shared, omitted, deleted)
-                    for contract, parts, shared, omitted, deleted in draft.documents
-                ]
-            ),
-            reads=draft.reads,
-            pinned_as_of=draft.pinned.as_of,
-            pinned_reached=draft.pinned.reached,
-            pinned_cut=draft.pinned.cut,
-            keyed=self._tag_key is not None,
-        )
-        self._refuse_what_is_gone(draft, header)
-        body = encode_body(header, self._names)
-        header.digest = entry_digest(body, leaves)
-        whole = [one.parts.document or one.parts.stored for one in draft.documents]
-        if len(draft.documents) == 1 and not draft.extra:
-            parts = draft.documents[0].parts
-            return Prepared(header, body, parts.stored, parts.blocks, whole, leaves)
-        payload = b"".join([*(one.parts.stored for one in draft.documents), draft.extra])
-        blocks = tuple([block for one in draft.documents for block in one.parts.blocks])
-        return Prepared(header, body, payload, blocks, whole, leaves)
+        made = prepared(draft, self._names, keyed=self._tag_key is not None)
+        self._refuse_what_is_gone(draft, made.header)
+        return made
 
     def entry_of(self, draft: Draft) -> NewEntry:
         """Return what a draft would be at the end of the log as it was read; it is neither sent nor remembered."""
