@@ -9,28 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from statepact.contracts import Contract, check_version, sensitive_fields, validate
-from statepact.errors import (
-    MissingInput,
-    StepFailed,
-    StepIdReused,
-)
+from statepact.contracts import Contract, check_version
+from statepact.errors import MissingInput, StepIdReused
 from statepact.ledger import Cell, Entry
-from statepact.ledger._blocks import Parts, take_apart
-from statepact.ledger._codec import encode, encode_clean, upgraded
-from statepact.ledger._described import describe
+from statepact.ledger._codec import encode, upgraded
 from statepact.ledger._digest import input_digest, leaf_digest
 from statepact.ledger._header import Reached, Read
 from statepact.ledger._lifetime import USUAL_KEEP
-from statepact.ledger._unset import UNSET, unset_in
 from statepact.models._base import Prompt, Reply, Usage
-from statepact.stores._base import Entity
-from statepact.stores._draft import NO_PINNED, Document, Draft, Requirement
+from statepact.stores._draft import NO_PINNED, Draft, Requirement
 from statepact.workflow._beside import Beside
-from statepact.workflow._entities import MOST_ENTITIES, entities_of
+from statepact.workflow._entities import MOST_ENTITIES
 from statepact.workflow._fan_out import Awaited, Gathered
-from statepact.workflow._links import check_links
 from statepact.workflow._one_of import one_of
+from statepact.workflow._outputs import Outputs
 from statepact.workflow._pinned import Shown
 from statepact.workflow._render import Item, mark_sent, neutral, prompt_of, show
 from statepact.workflow._run_scope import RunScope, erased_for, must_be_there, value_of
@@ -330,33 +322,15 @@ class StepScope:
         """
         self.acted = True
         await self._look_through_own_prompts()
-        documents: list[Document] = []
-        offers: list[tuple[bytes, Contract | None]] = []
-        links: dict[str, bool] = {}
-        about: dict[Entity, None] = {}
+        outputs = Outputs(self.run, self.name, self.extra)
         for value in values:
-            contract = type(value)
-            checked = self._checked(value)
-            document, cleaned, members = encode_clean(checked)
-            if cleaned:
-                self.extra.note_paths("cleaned", contract, cleaned)
-            log = self.run.log
-            parts = take_apart(
-                log.key.owner, document, members=members, sensitive=sensitive_fields(contract), keys=log.keys
-            )
-            documents.append(self._document(checked, document, parts, len(documents)))
-            offers.append((parts.stored, None if cleaned else checked))
-            await check_links(self.run, checked, links)
-            about.update(dict.fromkeys(entities_of(checked, self.run.entities)))
-        entities = tuple(about)[:MOST_ENTITIES]
-        if len(about) > MOST_ENTITIES:
-            self.extra["entities"] = [len(entities), len(about)]
-        if links:
-            self.extra["links"] = links
+            await outputs.add(value)
+        entities = outputs.entities()
+        outputs.note_links()
         requires: tuple[Requirement, ...] = ()
         shared: Sequence[Item] = ()
         if self.shared is not None:
-            self._add_changes(self.shared, documents)
+            outputs.add_changes(self.shared)
             requires, shared = self.shared.requires(), self.shared.items()
         pinned, exceptions = self._pinned.reads(known=self.used) if self._pinned else (NO_PINNED, ())
         draft = Draft(
@@ -365,7 +339,7 @@ class StepScope:
             step=self.name,
             branch=self.branch,
             input_digest=self._digest,
-            documents=documents,
+            documents=outputs.documents,
             reads=(*map(self._read, self._items), *map(self._read, shared), *exceptions),
             pinned=pinned,
             entities=entities,
@@ -377,40 +351,8 @@ class StepScope:
         entry = await self.run.log.append(draft)
         if self.shared is not None:
             self.shared.close()
-        for cell, (stored, exact) in zip(entry.cells, offers, strict=False):
-            if exact is not None:
-                self.run.offer(cell, stored, exact)
+        outputs.offer(entry.cells)
         return entry
-
-    def _checked(self, value: Contract) -> Contract:
-        """Return a value as its contract has it. Raises `ContractViolation`, and `StepFailed` for what is none."""
-        if not isinstance(value, Contract):
-            raise StepFailed(
-                f"step {self.name!r} committed {type(value).__name__}, which is no contract",
-                hint="commit instances of Contract subclasses",
-            )
-        return validate(type(value), value, side=f"step {self.name!r} returned an output that")
-
-    def _document(self, value: Contract, document: bytes, parts: Parts, number: int) -> Document:
-        """Return a cell, and note what its values do not say themselves."""
-        contract = type(value)
-        omitted, paths = unset_in(value)
-        if paths:
-            self.extra.setdefault(UNSET, {})[str(number)] = paths
-        defaults = tuple(contract.model_fields.keys() - value.model_fields_set) if omitted else ()
-        self.extra.note_suspicious(contract, document, parts, defaults)
-        return Document(describe(contract), parts, False, omitted)
-
-    def _add_changes(self, shared: SharedValues, documents: list[Document]) -> None:
-        """Add what the step changes of shared values as further cells of the same entry."""
-        shared.settle()
-        for contract, document, data, cleaned, unset in shared.changes(self.run.log.key.owner, self.run.log.keys):
-            if unset:
-                self.extra.setdefault(UNSET, {})[str(len(documents))] = unset
-            if cleaned:
-                self.extra.note_paths("cleaned", contract, cleaned)
-            self.extra.note_suspicious(contract, data, document.parts, empty=True)
-            documents.append(document)
 
     def _read(self, item: Item) -> Read:
         cell = item.cell
