@@ -268,6 +268,17 @@ def test_a_value_has_one_form_however_large_the_one_before_it_was(
         assert decode(Page, data) == value
 
 
+@given(riches)
+def test_a_value_of_many_types_is_written_the_same_after_a_large_one(value: Rich) -> None:
+    before = encode(value)
+    encode(value.model_copy(update={"raw": bytes(2 * DOCUMENT_LIMIT)}))
+
+    after = encode_clean(value)
+
+    assert after.data == before
+    assert take_apart("acme", after.data, members=after.members) == take_apart("acme", before)
+
+
 @given(st.text(st.characters()), st.integers(0, 30))
 def test_a_cut_is_a_start_of_the_text_within_the_limit(text: str, limit: int) -> None:
     short = cut(text, limit)

@@ -26,6 +26,12 @@ KEY = b"a key that is kept elsewhere"
 OURS, THEIRS = SessionKey("acme", "s-1"), SessionKey("umbrella", "s-1")
 
 
+@pytest.fixture(autouse=True)
+def _temporary_files_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the snapshots that the tool makes, and does not remove, out of the machine's own folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 class SqliteUnderAttack(MemoryAdapter):
     """A session in an SQLite file; a record is an entry, its row the slot, its header the metadata.
 
