@@ -63,9 +63,9 @@ def take_apart(
     if len(document) <= DOCUMENT_LIMIT:
         return Parts(document)
     if members is None:
-        members = {name: orjson.dumps(v, option=orjson.OPT_SORT_KEYS) for name, v in orjson.loads(document).items()}
-        if joined(members) != document or list(members) != sorted(members):
-            return Parts(document)  # holds what would not be put together the same, such as a very large number
+        members = _as_orjson_writes(document)
+        if members is None or list(members) != sorted(members):
+            return Parts(document)  # would not be put together the same
     blocks = {name: (block_digest(owner, data), data) for name, data in members.items() if len(data) >= FIELD_LIMIT}
     if not blocks:
         return Parts(document)
@@ -93,19 +93,24 @@ def _parts(fields: Mapping[str, bytes], apart: Mapping[str, tuple[bytes, bytes]]
 
 def _members(document: bytes) -> dict[str, bytes]:
     """Return the fields of a JSON object without spaces, each exactly as it stands there."""
-    values = orjson.loads(document)
-    fields = {name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for name, value in values.items()}
-    if joined(fields) == document:
-        return fields
-    # Something that orjson would write differently, such as an integer of more than 64 bits.
+    if (members := _as_orjson_writes(document)) is not None:
+        return members
     text = document.decode()
-    fields, at = {}, 1
+    fields: dict[str, bytes] = {}
+    at = 1
     while text[at] != "}":
         name, at = _SCANNER.raw_decode(text, at)
         _, end = _SCANNER.raw_decode(text, at + 1)
         fields[name] = text[at + 1 : end].encode()
         at = end + (text[end] == ",")
     return fields
+
+
+def _as_orjson_writes(document: bytes) -> dict[str, bytes] | None:
+    """Return the fields, `None` if orjson would write one differently, such as an integer of over 64 bits."""
+    values = orjson.loads(document)
+    fields = {name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for name, value in values.items()}
+    return fields if joined(fields) == document else None
 
 
 _SCANNER = json.JSONDecoder(parse_int=len, parse_float=len)

@@ -365,7 +365,7 @@ class RedisStore:
                         raise failed
                     return revision
                 if self._connections.closed:
-                    raise self._connections.is_closed()
+                    raise self._connections.closed_error()
                 if not woken.is_set():
                     await _wait(woken, min(most, left))
         finally:

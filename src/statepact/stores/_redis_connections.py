@@ -59,7 +59,7 @@ class Connections:
     async def here(self) -> Here:
         """Return what belongs to the running loop. Raises `StoreUnavailable`."""
         if self.closed:
-            raise self.is_closed()
+            raise self.closed_error()
         here = self._loops.here()
         if not self._ready:
             self.promise = await check(here.link, mode=self._mode, wait=self._wait, where=self.target.shown)
@@ -77,7 +77,7 @@ class Connections:
         node = link.cluster.get_random_node()
         return self.target.node(str(node.host), int(node.port))
 
-    def is_closed(self) -> StoreUnavailable:
+    def closed_error(self) -> StoreUnavailable:
         """Return the error for a store that is used after it was closed."""
         return StoreUnavailable(
             f"the store on {self.target.shown} is closed", hint="keep it open until every run has ended"

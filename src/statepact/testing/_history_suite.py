@@ -39,13 +39,15 @@ class _Client:
 
     async def append_first(self) -> None:
         """Append one entry for sure, however often another client was faster."""
-        while True:
+        # Being behind means that one of the others has appended since the read, and each does so once.
+        for _ in range(CLIENTS):
             await self._read()
             try:
                 await self._store.append(self._key, [entry(f"{self._name}.first")], after=self._seen)
             except Behind:
                 continue
             return
+        pytest.fail(f"{self._name} was told {CLIENTS} times that it is behind, by {CLIENTS - 1} other clients")
 
     async def act(self) -> None:
         for _ in range(TURNS):

@@ -175,7 +175,7 @@ class _Opener:
         self._priority = checked_priority(name, priority)
         self._effect = effect
         self._caller: FrameType | None = caller
-        """Who opens the step. Its local names cost what they are many, so only a decorator asks for them."""
+        """Who opens the step. Collecting its local names takes time, so only a decorator does."""
         self._names: Mapping[str, Any] = {}
         self._open: _StepValues | None = None
 
